@@ -62,7 +62,6 @@ struct asked {
     const struct microbench_table *table;
     const struct microbench_subject *subject;
 };
-typedef double peak_of(const struct asked *q, struct microbench_range *range);
 
 static double none(struct microbench_range *range, struct str why) {
     range->why_none = why;
@@ -85,40 +84,20 @@ static double link_peak(const struct asked *q, struct microbench_range *range) {
 }
 
 static double card_peak(const struct asked *q, struct microbench_range *range,
-                        enum microbench_unit unit, double value) {
+                        enum microbench_unit unit, size_t offset) {
     const struct microbench_subject *s = q->subject;
     if (!s->gpu) return none(range, STR("the GPU is not in the catalogue"));
     if (s->is_mig) return none(range, STR("an instance has only a part of its GPU: no reference"));
+    // Without tensor cores the library multiplies fp16 in fp32, as it adds up in fp32.
+    bool is_plain = offset == offsetof(struct gpu, fp16) && !s->gpu->has_tensor_cores;
+    if (is_plain) offset = offsetof(struct gpu, fp32);
+    double value = *(const double *)(const void *)((const char *)s->gpu + offset);
     if (isnan(value)) return none(range, STR("the catalogue has no such figure for this GPU"));
     range->of = str_format(q->arena, "%.*s, %.*s", STR_ARG(s->gpu->name),
                            STR_ARG(microbench_text(q->arena, unit, value)));
     return value;
 }
 
-static double memory_peak(const struct asked *q, struct microbench_range *range) {
-    const struct gpu *g = q->subject->gpu;
-    return card_peak(q, range, MICROBENCH_BYTES_S, g ? g->bandwidth : (double)NAN);
-}
-static double fp32_peak(const struct asked *q, struct microbench_range *range) {
-    const struct gpu *g = q->subject->gpu;
-    return card_peak(q, range, MICROBENCH_FLOP_S, g ? g->fp32 : (double)NAN);
-}
-static double tf32_peak(const struct asked *q, struct microbench_range *range) {
-    const struct gpu *g = q->subject->gpu;
-    return card_peak(q, range, MICROBENCH_FLOP_S, g ? g->tf32 : (double)NAN);
-}
-// Without tensor cores the library multiplies fp16 in fp32, as it adds up in fp32.
-static double fp16_peak(const struct asked *q, struct microbench_range *range) {
-    const struct gpu *g = q->subject->gpu;
-    return card_peak(q, range, MICROBENCH_FLOP_S,
-                     !g                    ? (double)NAN
-                     : g->has_tensor_cores ? g->fp16
-                                           : g->fp32);
-}
-static double bf16_peak(const struct asked *q, struct microbench_range *range) {
-    const struct gpu *g = q->subject->gpu;
-    return card_peak(q, range, MICROBENCH_FLOP_S, g ? g->bf16 : (double)NAN);
-}
 static double plain_peak(const struct asked *q, struct microbench_range *range) {
     (void)q;
     range->of = STR("any machine: the number of memory channels is unknown");
@@ -133,12 +112,18 @@ static double core_peak(const struct asked *q, struct microbench_range *range) {
 
 static const struct {
     const char *of;
-    peak_of *peak;
+    double (*peak)(const struct asked *q, struct microbench_range *range);
+    enum microbench_unit unit; // without a function: of a figure of the catalogue
+    size_t offset;
 } peaks[] = {
-    {"link", link_peak},  {"memory", memory_peak},
-    {"fp32", fp32_peak},  {"tf32", tf32_peak},
-    {"fp16", fp16_peak},  {"bf16", bf16_peak},
-    {"GB/s", plain_peak}, {"GFLOP/s a core", core_peak},
+    {"link", link_peak},
+    {"GB/s", plain_peak},
+    {"GFLOP/s a core", core_peak},
+    {"memory", NULL, MICROBENCH_BYTES_S, offsetof(struct gpu, bandwidth)},
+    {"fp32", NULL, MICROBENCH_FLOP_S, offsetof(struct gpu, fp32)},
+    {"tf32", NULL, MICROBENCH_FLOP_S, offsetof(struct gpu, tf32)},
+    {"fp16", NULL, MICROBENCH_FLOP_S, offsetof(struct gpu, fp16)},
+    {"bf16", NULL, MICROBENCH_FLOP_S, offsetof(struct gpu, bf16)},
 };
 
 void microbench_range_find(struct arena *a, const struct microbench_table *table,
@@ -153,7 +138,9 @@ void microbench_range_find(struct arena *a, const struct microbench_table *table
     if (!row) row = find_row(table, id, (struct str){0});
     if (!row) range.why_none = STR("rates.tsv has no range for it");
     for (size_t i = 0; row && i < sizeof peaks / sizeof *peaks; i++) {
-        if (str_is(row->of, peaks[i].of)) peak = peaks[i].peak(&q, &range);
+        if (!str_is(row->of, peaks[i].of)) continue;
+        peak = peaks[i].peak ? peaks[i].peak(&q, &range)
+                             : card_peak(&q, &range, peaks[i].unit, peaks[i].offset);
     }
     range.low = row ? row->low * peak : (double)NAN;
     range.high = row ? row->high * peak : (double)NAN;

@@ -218,12 +218,6 @@ static ptrdiff_t own_exception(const struct ruling *r) {
     return -1;
 }
 
-// Rows that no text finds. Each returns whether it is so, and perhaps the line.
-static bool found_cgroup(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)ret_line;
-    return r->facts->oom_kills > 0;
-}
-
 static bool is_killed(const struct ruling *r, ptrdiff_t *ret_line) {
     if (deadly_signal(r->facts) == SIGKILL) return true;
     for (ptrdiff_t i = r->count - 1; i >= 0; i--) {
@@ -236,101 +230,47 @@ static bool is_killed(const struct ruling *r, ptrdiff_t *ret_line) {
     return false;
 }
 
-static bool found_system(const struct ruling *r, ptrdiff_t *ret_line) {
-    return r->facts->system_oom_kills > 0 && is_killed(r, ret_line);
-}
-
 static bool is_crash(int s) {
     return s == SIGSEGV || s == SIGABRT || s == SIGFPE || s == SIGILL;
 }
 
-// A crash, or an extension that failed without saying why: so Python's own modules end, too, when
-// they find no memory ("SystemError: error return without exception set").
-static bool found_limit_crash(const struct ruling *r, ptrdiff_t *ret_line) {
-    if (r->facts->memory_limit_bytes <= 0) return false;
-    if (is_crash(deadly_signal(r->facts))) return true;
-    ptrdiff_t own = own_exception(r);
-    if (own < 0 || !str_starts(r->t.lines[own].bare, STR("SystemError: "))) return false;
-    *ret_line = own;
-    return true;
+// Rows that no text finds: whether each is so, and perhaps the line that shows it.
+static void find_facts(struct ruling *r) {
+    const struct failure_facts *f = r->facts;
+    const int signal = deadly_signal(f);
+    const ptrdiff_t own = own_exception(r);
+    ptrdiff_t killed_at = -1;
+    const bool is_dead = is_killed(r, &killed_at), is_crashed = is_crash(signal);
+    // An extension that failed without saying why: so Python's own modules end, too, when they find
+    // no memory ("SystemError: error return without exception set").
+    const bool is_mute = own >= 0 && str_starts(r->t.lines[own].bare, STR("SystemError: "));
+    const struct {
+        const char *id;
+        bool is_so;
+        ptrdiff_t line;
+    } rows[] = {
+        {"cgroup-oom-kill", f->oom_kills > 0, -1},
+        {"system-oom-kill", f->system_oom_kills > 0 && is_dead, killed_at},
+        {"limit-crash", f->memory_limit_bytes > 0 && (is_crashed || is_mute),
+         is_crashed ? -1 : own},
+        {"limit-spin", f->is_refused, -1},
+        {"limit-over", f->is_over, -1},
+        {"bus-error", signal == SIGBUS, -1},
+        {"crash", is_crashed && signal != SIGABRT, -1},
+        {"abort", signal == SIGABRT, -1},
+        {"killed", is_dead, killed_at},
+        {"interrupted", signal == SIGINT || signal == SIGTERM || signal == SIGHUP, -1},
+        {"signal", signal != 0, -1},
+        {"own-error", own >= 0, own},
+        {"exit-status", f->has_status && !is_clean(f), -1},
+        {"clean", true, -1},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct failure_signature *row = failure_signature_named(str_of(rows[i].id));
+        bool is_better = !r->best.row || row->rank > r->best.row->rank;
+        if (is_better && rows[i].is_so) r->best = (struct hit){row, rows[i].line};
+    }
 }
-
-static bool found_refusal(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)ret_line;
-    return r->facts->is_refused;
-}
-
-static bool found_over(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)ret_line;
-    return r->facts->is_over;
-}
-
-static bool found_bus(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)ret_line;
-    return deadly_signal(r->facts) == SIGBUS;
-}
-
-static bool found_crash(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)ret_line;
-    int s = deadly_signal(r->facts);
-    return s != SIGABRT && is_crash(s);
-}
-
-static bool found_abort(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)ret_line;
-    return deadly_signal(r->facts) == SIGABRT;
-}
-
-static bool found_killed(const struct ruling *r, ptrdiff_t *ret_line) {
-    return is_killed(r, ret_line);
-}
-
-static bool found_interrupt(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)ret_line;
-    int s = deadly_signal(r->facts);
-    return s == SIGINT || s == SIGTERM || s == SIGHUP;
-}
-
-static bool found_signal(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)ret_line;
-    return deadly_signal(r->facts) != 0;
-}
-
-static bool found_own(const struct ruling *r, ptrdiff_t *ret_line) {
-    *ret_line = own_exception(r);
-    return *ret_line >= 0;
-}
-
-static bool found_status(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)ret_line;
-    return r->facts->has_status && !is_clean(r->facts);
-}
-
-static bool found_nothing(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)r;
-    (void)ret_line;
-    return true;
-}
-
-static const struct finder {
-    const char *id;
-    bool (*found)(const struct ruling *r, ptrdiff_t *ret_line);
-} finders[] = {
-    {"cgroup-oom-kill", found_cgroup},
-    {"system-oom-kill", found_system},
-    {"limit-crash", found_limit_crash},
-    {"limit-spin", found_refusal},
-    {"limit-over", found_over},
-    {"bus-error", found_bus},
-    {"crash", found_crash},
-    {"abort", found_abort},
-    {"killed", found_killed},
-    {"interrupted", found_interrupt},
-    {"signal", found_signal},
-    {"own-error", found_own},
-    {"exit-status", found_status},
-    {"clean", found_nothing},
-};
 
 static void rule(struct ruling *r) {
     find_rows(r);
@@ -345,12 +285,7 @@ static void rule(struct ruling *r) {
         if (may_decide(r, r->hits[i].row, r->hits[i].line))
             take(r, r->hits[i].row, r->hits[i].line);
     }
-    for (size_t i = 0; i < sizeof finders / sizeof *finders; i++) {
-        ptrdiff_t line = -1;
-        const struct failure_signature *row = failure_signature_named(str_of(finders[i].id));
-        bool is_better = !r->best.row || row->rank > r->best.row->rank;
-        if (is_better && finders[i].found(r, &line)) r->best = (struct hit){row, line};
-    }
+    find_facts(r);
 }
 
 // From one line on, at most so many more, up to the next that is empty or begins a traceback.

@@ -198,42 +198,6 @@ const char *trial_sight_hook(struct arena *a, char *const *environment) {
 
 // --- In words ------------------------------------------------------------------------------------
 
-static bool is_blind(const struct trial_sight *s, const struct steps *steps) {
-    (void)steps;
-    return s->blind != TRIAL_SEES && !s->has_emitter;
-}
-static bool is_optionally_blind(const struct trial_sight *s, const struct steps *steps) {
-    return is_blind(s, steps) && s->blind == TRIAL_BLIND_OPTION;
-}
-static bool has_announced(const struct trial_sight *s, const struct steps *steps) {
-    (void)s;
-    return steps_are_announced(steps);
-}
-static bool is_predicting(const struct trial_sight *s, const struct steps *steps) {
-    (void)s;
-    return steps->has_forwards && !steps->has_gradients;
-}
-static bool is_forwarding(const struct trial_sight *s, const struct steps *steps) {
-    (void)s;
-    return steps->has_forwards;
-}
-static bool is_silent(const struct trial_sight *s, const struct steps *steps) {
-    (void)steps;
-    return s->has_torch;
-}
-static bool is_foreign(const struct trial_sight *s, const struct steps *steps) {
-    (void)steps;
-    return s->framework != NULL;
-}
-static bool is_bare(const struct trial_sight *s, const struct steps *steps) {
-    (void)steps;
-    return s->has_python;
-}
-static bool is_anything(const struct trial_sight *s, const struct steps *steps) {
-    (void)s, (void)steps;
-    return true;
-}
-
 #define OTHER_HINT                                                                                \
     "it must train with PyTorch in a Python that reads PYTHONPATH, print its steps as the usual " \
     "frameworks do, or write the steps protocol itself (doc/formats/steps.md)"
@@ -242,33 +206,47 @@ static bool is_anything(const struct trial_sight *s, const struct steps *steps) 
     "start the training in the foreground, without nohup, & or an option such as --daemon: the " \
     "command is to end when it does"
 
+enum {
+    ANNOUNCED,
+    BLIND_BY_OPTION,
+    BLIND,
+    PREDICTING,
+    FORWARDING,
+    SILENT,
+    FOREIGN,
+    BARE,
+    ANYTHING,
+    SIGHTS
+};
 // The first that holds decides. In a text %P is the process, %O the option, %F the framework, %A
 // how long ago it was loaded.
 static const struct {
-    bool (*holds)(const struct trial_sight *s, const struct steps *steps);
     const char *text, *hint;
-} sights[] = {
-    {has_announced, "a backward was seen, but no change of the weights",
-     "a non-finite loss or a gradient scaler may skip the updates"},
-    {is_optionally_blind,
-     "PyTorch runs in process %P, whose Python was started with -%O and ignores PYTHONPATH",
-     "leave out -%O: batchfit enters the training through PYTHONPATH and sitecustomize"},
-    {is_blind, "PyTorch runs in process %P, which did not get the environment of the command",
-     "have the launcher pass on PYTHONPATH and the variables that begin with BATCHFIT_ (env -i, "
-     "sudo and the like drop them)"},
-    {is_predicting,
-     "PyTorch calls a model without gradients: the program runs inference and does not train",
-     "batchfit infer -- COMMAND finds the batch of an inference program"},
-    {is_forwarding, "PyTorch calls a model, but no backward was seen",
-     "gradients computed only by torch.autograd.grad or torch.func cannot be seen: write the steps "
-     "protocol (doc/formats/steps.md)"},
-    {is_silent, "PyTorch was loaded%A, but no model was called long enough to be seen",
-     "check that the command reaches its training, and that it trains in the main thread"},
-    {is_foreign, "%F was loaded%A, not PyTorch, and the output shows no regular steps",
-     "have it print its steps (a tqdm bar, 'step N'), or write the steps protocol "
-     "(doc/formats/steps.md)"},
-    {is_bare, "Python ran, but loaded neither PyTorch nor another known framework", OTHER_HINT},
-    {is_anything, "it did not run Python", OTHER_HINT},
+} sights[SIGHTS] = {
+    [ANNOUNCED] = {"a backward was seen, but no change of the weights",
+                   "a non-finite loss or a gradient scaler may skip the updates"},
+    [BLIND_BY_OPTION] =
+        {"PyTorch runs in process %P, whose Python was started with -%O and ignores PYTHONPATH",
+         "leave out -%O: batchfit enters the training through PYTHONPATH and sitecustomize"},
+    [BLIND] = {"PyTorch runs in process %P, which did not get the environment of the command",
+               "have the launcher pass on PYTHONPATH and the variables that begin with BATCHFIT_ "
+               "(env -i, "
+               "sudo and the like drop them)"},
+    [PREDICTING] =
+        {"PyTorch calls a model without gradients: the program runs inference and does not train",
+         "batchfit infer -- COMMAND finds the batch of an inference program"},
+    [FORWARDING] = {"PyTorch calls a model, but no backward was seen",
+                    "gradients computed only by torch.autograd.grad or torch.func cannot be seen: "
+                    "write the steps "
+                    "protocol (doc/formats/steps.md)"},
+    [SILENT] =
+        {"PyTorch was loaded%A, but no model was called long enough to be seen",
+         "check that the command reaches its training, and that it trains in the main thread"},
+    [FOREIGN] = {"%F was loaded%A, not PyTorch, and the output shows no regular steps",
+                 "have it print its steps (a tqdm bar, 'step N'), or write the steps protocol "
+                 "(doc/formats/steps.md)"},
+    [BARE] = {"Python ran, but loaded neither PyTorch nor another known framework", OTHER_HINT},
+    [ANYTHING] = {"it did not run Python", OTHER_HINT},
 };
 
 static struct str fill(struct arena *a, const char *text, const struct trial_sight *s,
@@ -298,8 +276,20 @@ static struct str fill(struct arena *a, const char *text, const struct trial_sig
 
 struct str trial_sight_text(struct arena *a, const struct trial_sight *s, const struct steps *steps,
                             double now_s, struct str *ret_hint) {
+    bool is_blind = s->blind != TRIAL_SEES && !s->has_emitter;
+    const bool holds[SIGHTS] = {
+        [ANNOUNCED] = steps_are_announced(steps),
+        [BLIND_BY_OPTION] = is_blind && s->blind == TRIAL_BLIND_OPTION,
+        [BLIND] = is_blind,
+        [PREDICTING] = steps->has_forwards && !steps->has_gradients,
+        [FORWARDING] = steps->has_forwards,
+        [SILENT] = s->has_torch,
+        [FOREIGN] = s->framework != NULL,
+        [BARE] = s->has_python,
+        [ANYTHING] = true,
+    };
     size_t i = 0;
-    while (!sights[i].holds(s, steps)) i++;
+    while (!holds[i]) i++;
     struct str text = fill(a, sights[i].text, s, now_s);
     bool is_left = s->left_pid > 0 && !steps_are_announced(steps);
     if (ret_hint) *ret_hint = fill(a, is_left ? LEFT_HINT : sights[i].hint, s, now_s);

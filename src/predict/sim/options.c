@@ -18,11 +18,12 @@ static int wrong(struct str name, struct str value, const char *expected, struct
                     STR_ARG(value), expected);
 }
 
-static int read_flag(struct str name, struct str value, bool *ret, struct fail *why) {
+static int set_expandable(struct str name, struct str value, struct sim_options *o,
+                          struct fail *why) {
     if (!str_is(value, "True") && !str_is(value, "False")) {
         return wrong(name, value, "True or False", why);
     }
-    *ret = str_is(value, "True");
+    o->expandable_segments = str_is(value, "True");
     return 0;
 }
 
@@ -30,36 +31,12 @@ static int read_mib(struct str name, struct str value, int64_t least, int64_t *r
                     struct fail *why) {
     int64_t n = 0;
     if (!str_to_i64(value, &n) || n < least || n > INT64_C(1) << 40) {
-        fail_set(why, FAIL_INPUT,
-                 "allocator option %.*s: '%.*s' is not a number of MiB of at least %lld",
-                 STR_ARG(name), STR_ARG(value), (long long)least);
-        return FAIL_INPUT;
+        return fail_set(why, FAIL_INPUT,
+                        "allocator option %.*s: '%.*s' is not a number of MiB of at least %lld",
+                        STR_ARG(name), STR_ARG(value), (long long)least);
     }
     *ret = n * UNIT_MIB;
     return 0;
-}
-
-static int set_split(struct str name, struct str value, struct sim_options *o, struct fail *why) {
-    return read_mib(name, value, 20, &o->max_split_bytes, why);
-}
-
-static int set_rounding(struct str name, struct str value, struct sim_options *o,
-                        struct fail *why) {
-    return read_mib(name, value, 20, &o->max_non_split_rounding_bytes, why);
-}
-
-// PyTorch takes less than 10, but then a request just below 10 MiB has no segment to fit into.
-static int set_segment(struct str name, struct str value, struct sim_options *o, struct fail *why) {
-    return read_mib(name, value, 10, &o->large_segment_bytes, why);
-}
-
-static int set_bypass(struct str name, struct str value, struct sim_options *o, struct fail *why) {
-    return read_mib(name, value, 1, &o->roundup_bypass_bytes, why);
-}
-
-static int set_expandable(struct str name, struct str value, struct sim_options *o,
-                          struct fail *why) {
-    return read_flag(name, value, &o->expandable_segments, why);
 }
 
 static int set_collection(struct str name, struct str value, struct sim_options *o,
@@ -156,19 +133,24 @@ static int set_divisions(struct str name, struct str value, struct sim_options *
     return code;
 }
 
+#define MIB(member, least) .offset = offsetof(struct sim_options, member), .least_mib = (least)
 static const struct option {
     const char *name;
+    // NULL: a number of MiB, which is kept in bytes.
     int (*set)(struct str name, struct str value, struct sim_options *o, struct fail *why);
+    size_t offset;
+    int64_t least_mib;
 } options_known[] = {
-    {"max_split_size_mb", set_split},
+    {"max_split_size_mb", MIB(max_split_bytes, 20)},
     {"roundup_power2_divisions", set_divisions},
-    {"roundup_bypass_threshold_mb", set_bypass},
+    {"roundup_bypass_threshold_mb", MIB(roundup_bypass_bytes, 1)},
     {"garbage_collection_threshold", set_collection},
     {"backend", set_backend},
     {"expandable_segments", set_expandable},
-    {"max_non_split_rounding_mb", set_rounding},
+    {"max_non_split_rounding_mb", MIB(max_non_split_rounding_bytes, 20)},
     {"per_process_memory_fraction", set_fraction},
-    {"large_segment_size_mb", set_segment},
+    // PyTorch takes less than 10, but then a request just below 10 MiB has no segment to fit into.
+    {"large_segment_size_mb", MIB(large_segment_bytes, 10)},
     // Without effect on the sizes of device memory.
     {"release_lock_on_cudamalloc", ignore},
     {"throw_on_cudamalloc_oom", ignore},
@@ -214,7 +196,11 @@ static int set_option(struct arena *a, struct str text, struct sim_options *o, s
         return wrong(name, value, "closed by ]", why);
     }
     for (int i = 0; i < OPTION_COUNT; i++) {
-        if (str_is(name, options_known[i].name)) return options_known[i].set(name, value, o, why);
+        const struct option *known = &options_known[i];
+        if (!str_is(name, known->name)) continue;
+        if (known->set) return known->set(name, value, o, why);
+        int64_t *bytes = (int64_t *)(void *)((char *)o + known->offset);
+        return read_mib(name, value, known->least_mib, bytes, why);
     }
     return unknown(a, name, why);
 }

@@ -55,25 +55,10 @@ static int push_new(struct pickle *m, enum object_kind kind) {
     return object == VALUE_NONE ? FAIL_INPUT : push(m, object);
 }
 
-static int op_none(struct pickle *m) {
-    return push(m, VALUE_NONE);
-}
-static int op_true(struct pickle *m) {
-    return push(m, value_whole(1));
-}
-static int op_false(struct pickle *m) {
-    return push(m, value_whole(0));
-}
 static inline __attribute__((always_inline)) int whole(struct pickle *m, int bytes) {
     uint64_t n = 0;
     int rc = take(m, bytes, &n);
     return rc < 0 ? rc : push(m, value_whole((int64_t)n));
-}
-static int op_binint1(struct pickle *m) {
-    return whole(m, 1);
-}
-static int op_binint2(struct pickle *m) {
-    return whole(m, 2);
 }
 static int op_binint(struct pickle *m) {
     uint64_t n = 0;
@@ -164,15 +149,6 @@ static inline __attribute__((always_inline)) int text(struct pickle *m, int byte
     int rc = take(m, bytes, &length);
     return rc < 0 ? rc : text_of(m, length);
 }
-static int op_text1(struct pickle *m) {
-    return text(m, 1);
-}
-static int op_text4(struct pickle *m) {
-    return text(m, 4);
-}
-static int op_text8(struct pickle *m) {
-    return text(m, 8);
-}
 static int op_unicode(struct pickle *m) {
     struct str line;
     int rc = take_line(m, &line);
@@ -186,25 +162,6 @@ static int bytes(struct pickle *m, int size) {
     int rc = take(m, size, &length);
     if (rc < 0) return rc;
     if (length > INT64_MAX || !snapshot_input_skip(&m->in, (int64_t)length)) return cut_short(m);
-    return push_new(m, OBJECT_OPAQUE);
-}
-static int op_bytes1(struct pickle *m) {
-    return bytes(m, 1);
-}
-static int op_bytes4(struct pickle *m) {
-    return bytes(m, 4);
-}
-static int op_bytes8(struct pickle *m) {
-    return bytes(m, 8);
-}
-
-static int op_empty_list(struct pickle *m) {
-    return push_new(m, OBJECT_LIST);
-}
-static int op_empty_dict(struct pickle *m) {
-    return push_new(m, OBJECT_DICT);
-}
-static int op_empty_set(struct pickle *m) {
     return push_new(m, OBJECT_OPAQUE);
 }
 static int op_mark(struct pickle *m) {
@@ -240,18 +197,6 @@ static int op_list(struct pickle *m) { // and a tuple
 static int tuple(struct pickle *m, ptrdiff_t count) {
     int rc = need(m, count);
     return rc < 0 ? rc : make_list(m, m->count - count);
-}
-static int op_tuple0(struct pickle *m) {
-    return push_new(m, OBJECT_LIST);
-}
-static int op_tuple1(struct pickle *m) {
-    return tuple(m, 1);
-}
-static int op_tuple2(struct pickle *m) {
-    return tuple(m, 2);
-}
-static int op_tuple3(struct pickle *m) {
-    return tuple(m, 3);
 }
 static int op_dict(struct pickle *m) {
     ptrdiff_t first = 0;
@@ -292,20 +237,10 @@ static int op_append(struct pickle *m) {
     int rc = need(m, 2);
     return rc < 0 ? rc : fill(m, m->count - 1, snapshot_object_append);
 }
-static int op_appends(struct pickle *m) {
-    return fill_marked(m, snapshot_object_append);
-}
 static int op_setitem(struct pickle *m) {
     int rc = need(m, 3);
     return rc < 0 ? rc : fill(m, m->count - 2, snapshot_object_set);
 }
-static int op_setitems(struct pickle *m) {
-    return fill_marked(m, snapshot_object_set);
-}
-static int op_additems(struct pickle *m) {
-    return fill_marked(m, into_set);
-}
-
 static int op_pop(struct pickle *m) {
     if (m->count == floor_of(m) && m->mark_count > 0) {
         m->mark_count--;
@@ -361,28 +296,6 @@ static int memo_by_line(struct pickle *m, int (*use)(struct pickle *m, uint64_t 
         return snapshot_pickle_refuse(m, "a missing object number");
     return use(m, (uint64_t)at);
 }
-static int op_get(struct pickle *m) {
-    return memo_by_line(m, memo_get);
-}
-static int op_binget(struct pickle *m) {
-    return memo_by(m, 1, memo_get);
-}
-static int op_long_binget(struct pickle *m) {
-    return memo_by(m, 4, memo_get);
-}
-static int op_put(struct pickle *m) {
-    return memo_by_line(m, memo_put);
-}
-static int op_binput(struct pickle *m) {
-    return memo_by(m, 1, memo_put);
-}
-static int op_long_binput(struct pickle *m) {
-    return memo_by(m, 4, memo_put);
-}
-static int op_memoize(struct pickle *m) {
-    return memo_put(m, (uint64_t)m->memo_count);
-}
-
 static int op_proto(struct pickle *m) {
     uint64_t version;
     int rc = take(m, 1, &version);
@@ -401,6 +314,39 @@ static int op_stop(struct pickle *m) {
     return m->mark_count > 0 ? snapshot_pickle_refuse(m, "it ends inside a list") : need(m, 1);
 }
 
+#define OP(name, does)                       \
+    static int op_##name(struct pickle *m) { \
+        return does;                         \
+    }
+OP(none, push(m, VALUE_NONE))
+OP(true, push(m, value_whole(1)))
+OP(false, push(m, value_whole(0)))
+OP(binint1, whole(m, 1))
+OP(binint2, whole(m, 2))
+OP(text1, text(m, 1))
+OP(text4, text(m, 4))
+OP(text8, text(m, 8))
+OP(bytes1, bytes(m, 1))
+OP(bytes4, bytes(m, 4))
+OP(bytes8, bytes(m, 8))
+OP(empty_list, push_new(m, OBJECT_LIST)) // and an empty tuple
+OP(empty_dict, push_new(m, OBJECT_DICT))
+OP(empty_set, push_new(m, OBJECT_OPAQUE))
+OP(tuple1, tuple(m, 1))
+OP(tuple2, tuple(m, 2))
+OP(tuple3, tuple(m, 3))
+OP(appends, fill_marked(m, snapshot_object_append))
+OP(setitems, fill_marked(m, snapshot_object_set))
+OP(additems, fill_marked(m, into_set))
+OP(get, memo_by_line(m, memo_get))
+OP(binget, memo_by(m, 1, memo_get))
+OP(long_binget, memo_by(m, 4, memo_get))
+OP(put, memo_by_line(m, memo_put))
+OP(binput, memo_by(m, 1, memo_put))
+OP(long_binput, memo_by(m, 4, memo_put))
+OP(memoize, memo_put(m, (uint64_t)m->memo_count))
+#undef OP
+
 static pickle_op *const ops[256] = {
     ['('] = op_mark,       ['.'] = op_stop,       ['0'] = op_pop,         ['1'] = op_pop_mark,
     ['2'] = op_dup,        ['F'] = op_float,      ['I'] = op_int,         ['J'] = op_binint,
@@ -410,7 +356,7 @@ static pickle_op *const ops[256] = {
     ['a'] = op_append,     ['d'] = op_dict,       ['}'] = op_empty_dict,  ['e'] = op_appends,
     ['g'] = op_get,        ['h'] = op_binget,     ['j'] = op_long_binget, ['l'] = op_list,
     [']'] = op_empty_list, ['p'] = op_put,        ['q'] = op_binput,      ['r'] = op_long_binput,
-    ['s'] = op_setitem,    ['t'] = op_list,       [')'] = op_tuple0,      ['u'] = op_setitems,
+    ['s'] = op_setitem,    ['t'] = op_list,       [')'] = op_empty_list,  ['u'] = op_setitems,
     [0x80] = op_proto,     [0x85] = op_tuple1,    [0x86] = op_tuple2,     [0x87] = op_tuple3,
     [0x88] = op_true,      [0x89] = op_false,     [0x8a] = op_long1,      [0x8b] = op_long4,
     [0x8c] = op_text1,     [0x8d] = op_text8,     [0x8e] = op_bytes8,     [0x8f] = op_empty_set,
