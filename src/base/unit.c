@@ -76,6 +76,10 @@ struct str unit_number(struct arena *a, double value) {
     return str_format(a, is_long ? "%.0f" : "%.4g", value);
 }
 
+double unit_share(int64_t part, int64_t whole) {
+    return part >= 0 && whole > 0 ? (double)part / (double)whole : (double)NAN;
+}
+
 int64_t unit_round_up(int64_t value, int64_t step) {
     return (value + step - 1) / step * step;
 }

@@ -24,6 +24,8 @@ struct str unit_count(struct arena *a, int64_t count);
 // "27.93", "1842", "23564": four significant digits, or all before the point; for rates.
 // Empty: NaN.
 struct str unit_number(struct arena *a, double value);
+// NaN where either is not known (0 for the whole, below 0 for the part).
+double unit_share(int64_t part, int64_t whole);
 int64_t unit_round_up(int64_t value, int64_t step);
 // A peak so far, -1 while nothing is known, and a value that may be a higher one.
 void unit_keep_most(int64_t *most, int64_t value);

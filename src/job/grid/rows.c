@@ -320,118 +320,71 @@ static struct view view_of(const struct grid_rows *rows, const struct grid_row *
     };
 }
 
-static bool waits_for_data(const struct view *v) {
-    return v->io > 0.3;
-}
-static bool loads_slowly(const struct view *v) {
-    return v->io_ms > 30 && !(v->io > 0.3);
-}
-static bool computes_without_amp(const struct view *v) {
-    return v->compute > 0.7 && v->may_use_amp;
-}
-static bool computes(const struct view *v) {
-    return v->compute > 0.7 && !v->may_use_amp;
-}
-static bool is_idle(const struct view *v) {
-    return v->device < 0.7;
-}
-static bool may_grow(const struct view *v) {
-    return v->memory < 0.6 && v->is_largest;
-}
-static bool is_near_full(const struct view *v) {
-    return v->memory > 0.8 && !(v->memory > 0.9);
-}
-static bool is_full(const struct view *v) {
-    return v->memory > 0.9;
-}
-static bool updates_long(const struct view *v) {
-    return v->optimizer > 0.2;
-}
-static bool is_elsewhere(const struct view *v) {
-    return v->other > 0.2;
-}
-static bool is_noisy(const struct view *v) {
-    return v->spread > 0.05;
-}
-static bool retried(const struct view *v) {
-    return v->row->is_almost_out;
-}
-
-static struct str say_io(struct arena *a, const struct view *v) {
-    return str_format(a, "each step waits %.1f ms for data, %.0f %% of its time", v->io_ms,
-                      100 * v->io);
-}
-static struct str say_compute(struct arena *a, const struct view *v) {
-    return str_format(a, "forward and backward are %.0f %% of the step%s", 100 * v->compute,
-                      v->row->setting.precision == PLAN_FP32 ? ", in fp32" : "");
-}
-static struct str say_device(struct arena *a, const struct view *v) {
-    return str_format(a, "a kernel runs on the GPU %.0f %% of the time", 100 * v->device);
-}
-static struct str say_memory(struct arena *a, const struct view *v) {
-    if (v->memory < 0.01) return STR("less than 1 % of the memory is used");
-    return str_format(a, "%.0f %% of the memory is used", 100 * v->memory);
-}
-static struct str say_optimizer(struct arena *a, const struct view *v) {
-    return str_format(a, "the optimizer takes %.0f %% of the step", 100 * v->optimizer);
-}
-static struct str say_other(struct arena *a, const struct view *v) {
-    return str_format(a, "%.0f %% of the step is neither data, model nor optimizer",
-                      100 * v->other);
-}
-static struct str say_spread(struct arena *a, const struct view *v) {
-    return str_format(a, "throughput is known only to \xc2\xb1%.0f %%", 100 * v->spread);
-}
-static struct str say_reason(struct arena *a, const struct view *v) {
-    (void)a;
-    return v->row->reason.len > 0 ? v->row->reason : STR("the allocator had to retry");
-}
-
-static const struct rule {
+struct rule {
     const char *id;
     enum grid_level level;
-    bool (*holds)(const struct view *v);
-    struct str (*evidence)(struct arena *a, const struct view *v);
+    bool is_so;
+    struct str evidence;
     const char *what, *remedy;
     bool is_of_inference; // holds for it as well as for a training
-} rules[] = {
-    {"io-bound", GRID_WARNING, waits_for_data, say_io, "data loading is the bottleneck",
-     "more loader workers (--num-workers 4 8 12), pin_memory, a faster disk, less preprocessing"},
-    {"io-slow", GRID_INFO, loads_slowly, say_io, "data loading is slow",
-     "more loader workers (--num-workers 4 8 12), pin_memory, a faster disk"},
-    {"compute-bound", GRID_INFO, computes_without_amp, say_compute, "compute is the bottleneck",
-     "mixed precision (--amp both), a larger batch, compile, a lighter model"},
-    {"compute-bound", GRID_INFO, computes, say_compute, "compute is the bottleneck",
-     "a larger batch, compile, channels_last, a lighter model"},
-    {"low-utilisation", GRID_WARNING, is_idle, say_device, "the GPU is underused",
-     "a larger batch; more loader workers if it waits for data", true},
-    {"low-memory", GRID_INFO, may_grow, say_memory, "the batch can grow",
-     "try larger --batch-sizes"},
-    {"high-memory", GRID_INFO, is_near_full, say_memory, "little memory is left",
-     "watch it: longer samples, validation or another process may need the rest", true},
-    {"memory-full", GRID_WARNING, is_full, say_memory, "close to out of memory",
-     "a smaller batch with gradient accumulation, mixed precision, gradient checkpointing", true},
-    {"almost-out-of-memory", GRID_WARNING, retried, say_reason, "close to out of memory",
-     "a smaller batch, or expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF", true},
-    {"optimizer-heavy", GRID_INFO, updates_long, say_optimizer,
-     "the optimizer takes much of the step",
-     "a fused or foreach optimizer, a larger batch or more gradient accumulation"},
-    {"other-heavy", GRID_INFO, is_elsewhere, say_other, "time is spent elsewhere",
-     "look for logging, metrics and .item() in each step, and for copies that could be "
-     "non_blocking"},
-    {"noisy", GRID_INFO, is_noisy, say_spread, "the measurement is noisy",
-     "more --steps, or --repeats 3; close other programs on the machine", true},
 };
 
 void grid_diagnose(struct arena *a, const struct grid_rows *rows, ptrdiff_t row,
                    int64_t capacity_bytes, bool is_inference, struct grid_findings *ret_findings) {
     if (row < 0) return;
-    struct view v = view_of(rows, &rows->items[row], capacity_bytes);
+    const struct view v = view_of(rows, &rows->items[row], capacity_bytes);
+    const struct str io =
+        str_format(a, "each step waits %.1f ms for data, %.0f %% of its time", v.io_ms, 100 * v.io);
+    const struct str compute =
+        str_format(a, "forward and backward are %.0f %% of the step%s", 100 * v.compute,
+                   v.row->setting.precision == PLAN_FP32 ? ", in fp32" : "");
+    const struct str memory = v.memory < 0.01
+                                  ? STR("less than 1 % of the memory is used")
+                                  : str_format(a, "%.0f %% of the memory is used", 100 * v.memory);
+    const struct rule rules[] = {
+        {"io-bound", GRID_WARNING, v.io > 0.3, io, "data loading is the bottleneck",
+         "more loader workers (--num-workers 4 8 12), pin_memory, a faster disk, less "
+         "preprocessing"},
+        {"io-slow", GRID_INFO, v.io_ms > 30 && !(v.io > 0.3), io, "data loading is slow",
+         "more loader workers (--num-workers 4 8 12), pin_memory, a faster disk"},
+        {"compute-bound", GRID_INFO, v.compute > 0.7 && v.may_use_amp, compute,
+         "compute is the bottleneck",
+         "mixed precision (--amp both), a larger batch, compile, a lighter model"},
+        {"compute-bound", GRID_INFO, v.compute > 0.7 && !v.may_use_amp, compute,
+         "compute is the bottleneck", "a larger batch, compile, channels_last, a lighter model"},
+        {"low-utilisation", GRID_WARNING, v.device < 0.7,
+         str_format(a, "a kernel runs on the GPU %.0f %% of the time", 100 * v.device),
+         "the GPU is underused", "a larger batch; more loader workers if it waits for data", true},
+        {"low-memory", GRID_INFO, v.memory < 0.6 && v.is_largest, memory, "the batch can grow",
+         "try larger --batch-sizes"},
+        {"high-memory", GRID_INFO, v.memory > 0.8 && !(v.memory > 0.9), memory,
+         "little memory is left",
+         "watch it: longer samples, validation or another process may need the rest", true},
+        {"memory-full", GRID_WARNING, v.memory > 0.9, memory, "close to out of memory",
+         "a smaller batch with gradient accumulation, mixed precision, gradient checkpointing",
+         true},
+        {"almost-out-of-memory", GRID_WARNING, v.row->is_almost_out,
+         v.row->reason.len > 0 ? v.row->reason : STR("the allocator had to retry"),
+         "close to out of memory",
+         "a smaller batch, or expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF", true},
+        {"optimizer-heavy", GRID_INFO, v.optimizer > 0.2,
+         str_format(a, "the optimizer takes %.0f %% of the step", 100 * v.optimizer),
+         "the optimizer takes much of the step",
+         "a fused or foreach optimizer, a larger batch or more gradient accumulation"},
+        {"other-heavy", GRID_INFO, v.other > 0.2,
+         str_format(a, "%.0f %% of the step is neither data, model nor optimizer", 100 * v.other),
+         "time is spent elsewhere",
+         "look for logging, metrics and .item() in each step, and for copies that could be "
+         "non_blocking"},
+        {"noisy", GRID_INFO, v.spread > 0.05,
+         str_format(a, "throughput is known only to \xc2\xb1%.0f %%", 100 * v.spread),
+         "the measurement is noisy",
+         "more --steps, or --repeats 3; close other programs on the machine", true},
+    };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const struct rule *r = &rules[i];
-        if ((is_inference && !r->is_of_inference) || !r->holds(&v)) continue;
-        struct grid_finding finding = {r->id, r->what, r->remedy, r->level, r->evidence(a, &v),
-                                       row};
+        if ((is_inference && !r->is_of_inference) || !r->is_so) continue;
+        struct grid_finding finding = {r->id, r->what, r->remedy, r->level, r->evidence, row};
         *arena_push(a, &ret_findings->items, &ret_findings->count, &ret_findings->capacity) =
             finding;
     }

@@ -233,39 +233,22 @@ struct http_page *serve_fleet_answer(void *context, const struct http_request *r
 
 // --- Prometheus ----------------------------------------------------------------------------------
 
-static double runs_of(const struct said *s, const struct store_run *r) {
-    (void)s;
-    return (double)r->id;
-}
-static double seconds_of(const struct said *s, const struct store_run *r) {
-    (void)s;
-    return r->seconds;
-}
-static double busy_of(const struct said *s, const struct store_run *r) {
-    (void)s;
-    return r->device_share;
-}
-static double memory_of(const struct said *s, const struct store_run *r) {
-    (void)s;
-    return share_of(r->peak_bytes, r->capacity_bytes);
-}
-
 static const struct {
     const char *name;
     enum store_group of;
-    double (*value)(const struct said *s, const struct store_run *r);
+    enum { RUNS, SECONDS, BUSY, MEMORY, USED, VALUES } value;
     const char *help;
 } metrics[] = {
-    {"batchfit_fleet_runs", STORE_BY_MODEL, runs_of,
+    {"batchfit_fleet_runs", STORE_BY_MODEL, RUNS,
      "Runs of the history in the fleet's window, by model and GPU."},
-    {"batchfit_fleet_run_seconds", STORE_BY_MODEL, seconds_of, "Their time within the window."},
-    {"batchfit_fleet_run_utilization_ratio", STORE_BY_MODEL, busy_of,
+    {"batchfit_fleet_run_seconds", STORE_BY_MODEL, SECONDS, "Their time within the window."},
+    {"batchfit_fleet_run_utilization_ratio", STORE_BY_MODEL, BUSY,
      "How busy the GPU was in them, where they say it."},
-    {"batchfit_fleet_run_memory_ratio", STORE_BY_MODEL, memory_of,
+    {"batchfit_fleet_run_memory_ratio", STORE_BY_MODEL, MEMORY,
      "The largest peak of them, of the GPU's memory."},
-    {"batchfit_fleet_gpu_used_ratio", STORE_BY_CARD, used_share,
+    {"batchfit_fleet_gpu_used_ratio", STORE_BY_CARD, USED,
      "Share of the window in which the GPU had a run that the history knows."},
-    {"batchfit_fleet_oversized_runs", STORE_BY_SPARE, runs_of,
+    {"batchfit_fleet_oversized_runs", STORE_BY_SPARE, RUNS,
      "Trainings that were given twice the memory that they used, or more."},
 };
 
@@ -290,8 +273,14 @@ void serve_metrics_of_fleet(struct arena *a, struct serve_metric_sheet *sheet, s
         for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++) {
             for (ptrdiff_t k = 0; k < said->count[metrics[i].of]; k++) {
                 const struct store_run *r = &said->rows[metrics[i].of][k];
+                const double values[VALUES] = {[RUNS] = (double)r->id,
+                                               [SECONDS] = r->seconds,
+                                               [BUSY] = r->device_share,
+                                               [MEMORY] =
+                                                   unit_share(r->peak_bytes, r->capacity_bytes),
+                                               [USED] = used_share(said, r)};
                 serve_metric_add(sheet, metrics[i].name, SERVE_METRIC_GAUGE, metrics[i].help,
-                                 labels_of(a, metrics[i].of, r), metrics[i].value(said, r));
+                                 labels_of(a, metrics[i].of, r), values[metrics[i].value]);
             }
         }
     }

@@ -142,8 +142,8 @@ struct str watch_status_text(struct watch_draw *d); // the same as a text
 int watch_worst_card(const struct observe_view *view);
 void watch_draw_findings(struct watch_draw *d, struct tui_area area);
 void watch_draw_processes(struct watch_draw *d, struct tui_area area);
-const char *watch_sort_word(int column);
-int watch_sort_count(void);
+enum { WATCH_SORTS = 9 };
+extern const char *const watch_sorts[WATCH_SORTS];
 void watch_draw_window(struct watch_draw *d, struct tui_area area);
 struct tui_area watch_draw_frame(struct tui_area area, int rows, const char *title);
 void watch_hit_add(struct watch_draw *d, struct tui_area area, enum watch_hit_kind kind, int value);

@@ -3,6 +3,7 @@
 // of the chosen one below. Thresholds of utilisation and memory are nvitop's (10 and 75 %, 10 and
 // 80 %); ours say that a busy GPU is good, because this is about training. Temperatures are held
 // against the GPU's own threshold, else against those of all-smi's alerts (80 and 90 °C).
+#include "base/unit.h"
 #include "verbs/watch/screen.h"
 
 #include <math.h>
@@ -171,8 +172,7 @@ static void draw_memory(struct watch_draw *d, struct tui_area area, int place) {
     int half = area.columns / 2, bar = half - LABEL - 7;
     tui_put(area, 2, 3, SHOW_DIM, STR("memory"));
     meter_memory(d, place, area, 2, LABEL, bar);
-    bool is_known = g->total_bytes > 0 && g->used_bytes >= 0;
-    double share = is_known ? (double)g->used_bytes / (double)g->total_bytes : (double)NAN;
+    double share = unit_share(g->used_bytes, g->total_bytes);
     tui_put_field(area, 2, LABEL + bar, 6, SHOW_RIGHT, full_ink(g), watch_text_percent(d, share));
     struct tui_area right = {area.canvas, area.row, area.column + half + 2, area.rows,
                              area.columns - half - 2};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processes on the GPUs: one table of columns, which go in a stated order where the screen is
 // narrow. What of a process is not visible from here is a dash.
+#include "base/unit.h"
 #include "verbs/watch/screen.h"
 
 #include <math.h>
@@ -12,58 +13,36 @@ struct row {
     int card; // place
 };
 
-static int by_memory(const struct row *a, const struct row *b) {
-    return (a->process->used_bytes > b->process->used_bytes) -
-           (a->process->used_bytes < b->process->used_bytes);
-}
-static int by_pid(const struct row *a, const struct row *b) {
-    return (a->process->pid > b->process->pid) - (a->process->pid < b->process->pid);
-}
-static int by_name(const struct row *a, const struct row *b) {
-    return strcmp(b->process->name, a->process->name);
-}
-static int by_card(const struct row *a, const struct row *b) {
-    return (b->card > a->card) - (b->card < a->card);
-}
-static int by_kind(const struct row *a, const struct row *b) {
-    return (a->process->kinds > b->process->kinds) - (a->process->kinds < b->process->kinds);
-}
 static int by_number(double a, double b) {
     if (isnan(a) || isnan(b)) return isnan(b) - isnan(a);
     return (a > b) - (a < b);
 }
-static int by_busy(const struct row *a, const struct row *b) {
-    return by_number(a->process->utilisation, b->process->utilisation);
-}
-static int by_host(const struct row *a, const struct row *b) {
-    return by_number((double)a->process->host_bytes, (double)b->process->host_bytes);
-}
-static int by_age(const struct row *a, const struct row *b) {
-    return by_number(a->process->age_s, b->process->age_s);
-}
-static int by_user(const struct row *a, const struct row *b) {
-    return strcmp(b->process->user, a->process->user);
+
+const char *const watch_sorts[WATCH_SORTS] = {"memory", "pid",  "name", "card", "kind",
+                                              "gpu",    "host", "age",  "user"};
+enum { BY_MEMORY = 0, BY_PID = 1, BY_NAME = 2, BY_USER = WATCH_SORTS - 1 };
+
+// Of the columns that are numbers.
+static double number_of(const struct row *r, int column) {
+    const struct device_process *p = r->process;
+    const double numbers[WATCH_SORTS] = {
+        (double)p->used_bytes, (double)p->pid,        0,        -r->card, p->kinds,
+        p->utilisation,        (double)p->host_bytes, p->age_s, 0};
+    return numbers[column];
 }
 
-static const struct {
-    const char *word;
-    int (*compare)(const struct row *, const struct row *); // of the smaller first
-} sorts[] = {{"memory", by_memory}, {"pid", by_pid},   {"name", by_name},
-             {"card", by_card},     {"kind", by_kind}, {"gpu", by_busy},
-             {"host", by_host},     {"age", by_age},   {"user", by_user}};
-
-const char *watch_sort_word(int column) {
-    return sorts[column].word;
-}
-int watch_sort_count(void) {
-    return (int)(sizeof sorts / sizeof *sorts);
+// Of the smaller first.
+static int compare_by(const struct row *a, const struct row *b, int column) {
+    if (column == BY_NAME) return strcmp(b->process->name, a->process->name);
+    if (column == BY_USER) return strcmp(b->process->user, a->process->user);
+    return by_number(number_of(a, column), number_of(b, column));
 }
 
 static int compare(const void *a, const void *b, void *argument) {
     const struct watch_settings *s = argument;
-    int order = sorts[s->sort].compare(a, b);
-    if (order == 0) order = by_memory(a, b);
-    if (order == 0) order = by_pid(b, a);
+    int order = compare_by(a, b, s->sort);
+    if (order == 0) order = compare_by(a, b, BY_MEMORY);
+    if (order == 0) order = compare_by(b, a, BY_PID);
     return s->ascending ? order : -order;
 }
 
@@ -112,77 +91,53 @@ static struct str age_text(struct watch_draw *d, double s) {
     return str_format(d->scratch, "%.0f d", s / 86400);
 }
 
-static struct str share_text(struct watch_draw *d, struct row r) {
-    double used = (double)r.process->used_bytes;
-    double total = (double)d->view->devices->cards[r.card].now.total_bytes;
-    return watch_text_percent(d, used >= 0 && total > 0 ? used / total : (double)NAN);
-}
-
-static struct str cell_pid(struct watch_draw *d, struct row r) {
-    return str_format(d->scratch, "%lld", (long long)r.process->pid);
-}
-static struct str cell_user(struct watch_draw *d, struct row r) {
-    (void)d;
-    return r.process->user[0] ? str_of(r.process->user) : STR("–");
-}
-static struct str cell_card(struct watch_draw *d, struct row r) {
-    return str_format(d->scratch, "%d", d->view->devices->cards[r.card].index);
-}
-static struct str cell_kind(struct watch_draw *d, struct row r) {
-    static const char *const kinds[] = {"–", "C", "G", "C+G", "M", "C+M", "G+M", "C+G+M"};
-    (void)d;
-    return str_of(kinds[r.process->kinds & 7]);
-}
-static struct str cell_busy(struct watch_draw *d, struct row r) {
-    return watch_text_percent(d, r.process->utilisation);
-}
-static struct str cell_memory(struct watch_draw *d, struct row r) {
-    return watch_text_bytes(d, r.process->used_bytes);
-}
-static struct str cell_host(struct watch_draw *d, struct row r) {
-    return watch_text_bytes(d, r.process->host_bytes);
-}
-static struct str cell_age(struct watch_draw *d, struct row r) {
-    return age_text(d, r.process->age_s);
-}
-static struct str cell_command(struct watch_draw *d, struct row r) {
-    (void)d;
-    return r.process->command[0] ? str_of(r.process->command)
-           : r.process->name[0]  ? str_of(r.process->name)
-                                 : STR("(another container's, or gone)");
-}
-
 // The last takes what is left.
 static const struct {
     const char *title;
     int width, least_columns; // of the screen
     enum show_align align;
-    struct str (*text)(struct watch_draw *, struct row);
 } columns[] = {
-    {"pid", 8, 0, SHOW_RIGHT, cell_pid},   {"user", 8, 66, SHOW_LEFT, cell_user},
-    {"GPU", 3, 0, SHOW_RIGHT, cell_card},  {"kind", 5, 96, SHOW_LEFT, cell_kind},
-    {"busy", 5, 0, SHOW_RIGHT, cell_busy}, {"memory", 8, 0, SHOW_RIGHT, cell_memory},
-    {"%", 5, 96, SHOW_RIGHT, share_text},  {"host", 8, 76, SHOW_RIGHT, cell_host},
-    {"age", 6, 60, SHOW_RIGHT, cell_age},  {"command", 0, 0, SHOW_LEFT, cell_command},
+    {"pid", 8, 0, SHOW_RIGHT},    {"user", 8, 66, SHOW_LEFT},  {"GPU", 3, 0, SHOW_RIGHT},
+    {"kind", 5, 96, SHOW_LEFT},   {"busy", 5, 0, SHOW_RIGHT},  {"memory", 8, 0, SHOW_RIGHT},
+    {"%", 5, 96, SHOW_RIGHT},     {"host", 8, 76, SHOW_RIGHT}, {"age", 6, 60, SHOW_RIGHT},
+    {"command", 0, 0, SHOW_LEFT},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
+
+// In the order of the columns.
+static void fill_cells(struct watch_draw *d, const struct row *r, struct str cells[COLUMNS]) {
+    static const char *const kinds[] = {"–", "C", "G", "C+G", "M", "C+M", "G+M", "C+G+M"};
+    const struct device_process *p = r->process;
+    const struct device_card *card = &d->view->devices->cards[r->card];
+    int i = 0;
+    cells[i++] = str_format(d->scratch, "%lld", (long long)p->pid);
+    cells[i++] = p->user[0] ? str_of(p->user) : STR("–");
+    cells[i++] = str_format(d->scratch, "%d", card->index);
+    cells[i++] = str_of(kinds[p->kinds & 7]);
+    cells[i++] = watch_text_percent(d, p->utilisation);
+    cells[i++] = watch_text_bytes(d, p->used_bytes);
+    cells[i++] = watch_text_percent(d, unit_share(p->used_bytes, card->now.total_bytes));
+    cells[i++] = watch_text_bytes(d, p->host_bytes);
+    cells[i++] = age_text(d, p->age_s);
+    cells[i++] = p->command[0] ? str_of(p->command)
+                 : p->name[0]  ? str_of(p->name)
+                               : STR("(another container's, or gone)");
+}
 
 // A row of the table; without a process its titles, of which one that does not fit is left out.
 static void draw_row(struct watch_draw *d, struct tui_area area, int row, int ink,
                      const struct row *process) {
     int at = 1, all = area.canvas->columns;
+    struct str cells[COLUMNS];
+    if (process) fill_cells(d, process, cells);
     for (int i = 0; i < COLUMNS; i++) {
         if (all < columns[i].least_columns) continue;
         int width = columns[i].width ? columns[i].width : area.columns - at;
-        struct str text = process ? columns[i].text(d, *process) : str_of(columns[i].title);
+        struct str text = process ? cells[i] : str_of(columns[i].title);
         bool fits = process || show_width(text) <= width;
         if (fits) tui_put_field(area, row, at, width, columns[i].align, ink, text);
         at += width + (columns[i].align == SHOW_LEFT ? 1 : 2);
     }
-}
-
-static void draw_process(struct watch_draw *d, struct tui_area area, int row, struct row r) {
-    draw_row(d, area, row, is_tagged(d->look, r.process->pid) ? TUI_INK_E : SHOW_PLAIN, &r);
 }
 
 static int unlisted(const struct device_snapshot *devices) {
@@ -202,7 +157,7 @@ static void draw_process_title(struct watch_draw *d, struct tui_area area, int c
     buf_format(&b, "%d", count);
     bool is_live = !look->is_once && area.columns >= 70;
     const char *arrow = look->settings.ascending ? "↑" : "↓";
-    if (is_live) buf_format(&b, " by %s %s ", watch_sort_word(look->settings.sort), arrow);
+    if (is_live) buf_format(&b, " by %s %s ", watch_sorts[look->settings.sort], arrow);
     bool is_told = is_live || hidden > 0 || look->filter[0];
     struct str said = is_told ? buf_str(&b) : STR("");
     int width = show_width(said);
@@ -249,7 +204,8 @@ void watch_draw_processes(struct watch_draw *d, struct tui_area area) {
     draw_process_title(d, area, count + more, count + more - shown);
     for (int i = 0; i < room && look->first_process + i < count; i++) {
         struct tui_area line = {area.canvas, area.row + 1 + i, area.column, 1, area.columns};
-        draw_process(d, area, 1 + i, rows[look->first_process + i]);
+        const struct row *r = &rows[look->first_process + i];
+        draw_row(d, area, 1 + i, is_tagged(look, r->process->pid) ? TUI_INK_E : SHOW_PLAIN, r);
         watch_hit_add(d, line, WATCH_HIT_PROCESS, look->first_process + i);
         bool is_cursor = look->has_cursor && look->first_process + i == look->process;
         if (is_cursor) tui_area_row_ink(area, 1 + i, TUI_INK_CURSOR);

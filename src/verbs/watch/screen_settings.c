@@ -15,8 +15,6 @@ static const char *const no_yes[] = {"no", "yes"};
 static const char *const kinds[] = {"braille", "blocks", "ascii"};
 static const char *const layouts[] = {"auto", "blocks", "lines"};
 static const char *const degrees[] = {"celsius", "fahrenheit"};
-static const char *const columns[] = {"memory", "pid",  "name", "card", "kind",
-                                      "gpu",    "host", "age",  "user"};
 static const char *const intervals[] = {"usual", "0.25", "0.5", "1", "2", "5", "10"};
 
 #define AT(member) offsetof(struct watch_settings, member)
@@ -33,7 +31,7 @@ const struct watch_setting watch_setting_rows[] = {
     {"runs", "runs", AT(runs), no_yes, 2},
     {"findings", "findings", AT(findings), no_yes, 2},
     {"processes", "processes", AT(processes), no_yes, 2},
-    {"sort", "processes by", AT(sort), columns, 9},
+    {"sort", "processes by", AT(sort), watch_sorts, WATCH_SORTS},
     {"ascending", "smallest first", AT(ascending), no_yes, 2},
     {"mouse", "the mouse chooses (else it marks text)", AT(mouse), no_yes, 2},
     {"temperature", "temperatures in", AT(fahrenheit), degrees, 2},

@@ -69,11 +69,11 @@ static void draw_setup(struct watch_draw *d, struct tui_area area) {
 
 static void draw_sort(struct watch_draw *d, struct tui_area area) {
     struct watch_look *look = d->look;
-    struct tui_area w = watch_draw_frame(area, watch_sort_count(), "Sort the processes by");
-    look->window_rows = watch_sort_count();
+    struct tui_area w = watch_draw_frame(area, WATCH_SORTS, "Sort the processes by");
+    look->window_rows = WATCH_SORTS;
     scroll_to(look, w.rows);
-    for (int i = 0; i < w.rows && i < watch_sort_count(); i++) {
-        tui_put_format(w, i, MARGIN, SHOW_PLAIN, "%s", watch_sort_word(i));
+    for (int i = 0; i < w.rows && i < WATCH_SORTS; i++) {
+        tui_put_format(w, i, MARGIN, SHOW_PLAIN, "%s", watch_sorts[i]);
         if (i == look->window_row) tui_area_row_ink(w, i, TUI_INK_CURSOR);
     }
 }
