@@ -480,9 +480,9 @@ static void a_hanging_card_leaves_the_others_alone(void **state) {
     const char *folder =
         play(&a, "{\"devices\":[{\"name\":\"x\",\"calls\":{\"nvmlDeviceGetUtilizationRates\":"
                  "{\"hang_ms\":20000}}},{\"name\":\"y\",\"gauges\":{\"gpu_percent\":50}}]}");
-    struct device_watching how = {.interval_ms = 1};
+    struct device_watching how = {.interval_ms = 1, .deadline_ms = 100};
     int64_t begin = os_now_ns();
-    assert_int_equal(device_monitor_open_within(&a, 100, NULL, &how, &m, &why), 0);
+    assert_int_equal(device_monitor_open(&a, NULL, &how, &m, &why), 0);
     struct device_snapshot s = {0};
     while (s.count < 2 || s.cards[1].state != DEVICE_ANSWERS) {
         device_monitor_read(&a, m, &s);
@@ -503,10 +503,10 @@ static int watch_a_slow_driver(int seconds) {
     struct device_monitor *m = NULL;
     struct fail why = {0};
     struct device_snapshot s = {0};
-    struct device_watching how = {.interval_ms = 1};
+    struct device_watching how = {.interval_ms = 1, .deadline_ms = 300};
     int64_t begin = os_now_ns();
     int hung = 0;
-    if (device_monitor_open_within(&a, 300, NULL, &how, &m, &why)) return -1;
+    if (device_monitor_open(&a, NULL, &how, &m, &why)) return -1;
     while (os_now_ns() - begin < seconds * (int64_t)1000 * MS) {
         device_monitor_read(&a, m, &s);
         hung += s.cards[0].state != DEVICE_ANSWERS;
@@ -544,7 +544,8 @@ static void a_hanging_driver_is_said(void **state) {
     struct fail why = {0};
     struct device_monitor *m = NULL;
     const char *folder = play(&a, "{\"calls\":{\"nvmlInit_v2\":{\"hang_ms\":20000}}}");
-    assert_int_equal(device_monitor_open_within(&a, 50, NULL, NULL, &m, &why), 0);
+    assert_int_equal(
+        device_monitor_open(&a, NULL, &(struct device_watching){.deadline_ms = 50}, &m, &why), 0);
     struct device_snapshot s;
     device_monitor_read(&a, m, &s);
     assert_int_equal(s.state, DEVICE_HANGS);

@@ -19,25 +19,29 @@
 
 enum { PATIENCE_MS = 20000 }; // for what must happen soon, on a machine that is busy
 
+static const struct device_watching often = {.interval_ms = 1};
+
 static const char *play(struct arena *a, const char *json) {
     const char *folder = make_machine(a, json);
     setenv("BATCHFIT_STANDIN_MACHINE", folder, 1);
     return folder;
 }
 
-static struct device_sampler *open_card(struct arena *a, const char *machine, int interval_ms) {
-    struct device_sampler *s = NULL;
+static struct device_monitor *open_card(struct arena *a, const char *machine, int interval_ms) {
+    struct device_monitor *s = NULL;
     struct fail why = {0};
-    if (device_sampler_open(a, machine, 0, interval_ms, &s, &why)) fail_msg("%s", why.message);
+    if (device_sampler_open(a, machine, 0, &(struct device_watching){.interval_ms = interval_ms},
+                            &s, &why))
+        fail_msg("%s", why.message);
     return s;
 }
 
 // The thread ends a little later; the next test wants another machine, so it waits for the driver's
 // library to be gone.
-static void close_card(struct device_sampler *s) {
+static void close_card(struct device_monitor *s) {
     int64_t begin = os_now_ns();
     void *library;
-    device_sampler_close(s);
+    device_monitor_close(s);
     while ((library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_NOLOAD))) {
         dlclose(library);
         assert_true(os_now_ns() - begin < PATIENCE_MS * (int64_t)1000000);
@@ -45,7 +49,7 @@ static void close_card(struct device_sampler *s) {
     }
 }
 
-static void wait_for_used(const struct device_sampler *s, int64_t bytes) {
+static void wait_for_used(const struct device_monitor *s, int64_t bytes) {
     int64_t begin = os_now_ns();
     while (device_sampler_read(s).used_bytes != bytes) {
         if (os_now_ns() - begin > PATIENCE_MS * (int64_t)1000000)
@@ -54,7 +58,7 @@ static void wait_for_used(const struct device_sampler *s, int64_t bytes) {
     }
 }
 
-static void assert_values(const struct device_sample *now, int64_t used_bytes) {
+static void assert_values(const struct device_gauges *now, int64_t used_bytes) {
     assert_true(now->at_ns > 0 && now->at_ns <= os_now_ns());
     assert_int_equal(now->used_bytes, used_bytes);
     assert_int_equal(now->total_bytes, 8000);
@@ -72,8 +76,8 @@ static void values_of(const char *machine, int64_t used_bytes) {
     ARENA_AUTO a = {0};
     const char *folder =
         play(&a, "{\"machine\":1,\"devices\":[{\"name\":\"x\"," MEMORY "," GAUGES "}]}");
-    struct device_sampler *s = open_card(&a, machine ? folder : NULL, 3600000);
-    struct device_sample now = device_sampler_read(s);
+    struct device_monitor *s = open_card(&a, machine ? folder : NULL, 3600000);
+    struct device_gauges now = device_sampler_read(s);
     struct device_peaks peaks = device_sampler_peaks(s);
     close_card(s);
     drop_machine(&a, folder);
@@ -96,8 +100,8 @@ static void an_old_driver_gives_what_it_has(void **state) {
 }
 
 static void assert_unknown(struct arena *a, const char *machine) {
-    struct device_sampler *s = open_card(a, machine, 1);
-    struct device_sample now = device_sampler_read(s);
+    struct device_monitor *s = open_card(a, machine, 1);
+    struct device_gauges now = device_sampler_read(s);
     struct device_peaks peaks = device_sampler_peaks(s);
     close_card(s);
     assert_true(now.at_ns > 0);
@@ -131,8 +135,8 @@ static void what_is_not_known_is_not_zero(void **state) {
         play(&a, "{\"devices\":[{\"name\":\"x\"," MEMORY ",\"gauges\":{\"gpu_percent\":65535,"
                  "\"memory_percent\":7,\"power_mw\":1000},"
                  "\"calls\":{\"nvmlDeviceGetPowerUsage\":{\"code\":15}}}]}");
-    struct device_sampler *s = open_card(&a, NULL, 1);
-    struct device_sample now = device_sampler_read(s);
+    struct device_monitor *s = open_card(&a, NULL, 1);
+    struct device_gauges now = device_sampler_read(s);
     close_card(s);
     drop_machine(&a, folder);
     assert_true(isnan(now.utilisation) && isnan(now.power_watts));
@@ -151,7 +155,7 @@ static void the_peak_is_kept_until_the_reset(void **state) {
     const char *folder = play(&a, "{\"devices\":[{\"name\":\"x\"," MEMORY "}]}");
     const char *path = str_format(&a, "%s/used", folder).p;
     setenv("BATCHFIT_STANDIN_USED", path, 1);
-    struct device_sampler *s = open_card(&a, NULL, 1);
+    struct device_monitor *s = open_card(&a, NULL, 1);
     wait_for_used(s, 1000); // the file is not there yet
     use_bytes(&a, path, "4000\n");
     wait_for_used(s, 5000);
@@ -184,9 +188,9 @@ static void values_change_over_time(void **state) {
             "{\"at_ms\":300,\"gauges\":{\"power_mw\":null},\"memory\":{\"used_bytes\":2000}}]}]}");
     const char *const played[] = {NULL, folder};
     for (int i = 0; i < 2; i++) {
-        struct device_sampler *s = open_card(&a, played[i], 1);
+        struct device_monitor *s = open_card(&a, played[i], 1);
         wait_for_used(s, 2000);
-        struct device_sample now = device_sampler_read(s);
+        struct device_gauges now = device_sampler_read(s);
         struct device_peaks peaks = device_sampler_peaks(s);
         close_card(s);
         assert_float_equal(now.utilisation, 1.0, 1e-9);
@@ -215,9 +219,10 @@ static void what_cannot_be_watched_is_told(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};
         struct fail why = {0};
-        struct device_sampler *s = NULL;
+        struct device_monitor *s = NULL;
         const char *folder = play(&a, cases[i].json);
-        assert_int_equal(device_sampler_open(&a, NULL, cases[i].card, 1, &s, &why), FAIL_MACHINE);
+        assert_int_equal(device_sampler_open(&a, NULL, cases[i].card, &often, &s, &why),
+                         FAIL_MACHINE);
         drop_machine(&a, folder);
         assert_null(s);
         if (!strstr(why.message, cases[i].text)) assert_string_equal(why.message, cases[i].text);
@@ -238,11 +243,11 @@ static void broken_values_over_time_are_refused(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};
         struct fail why = {0};
-        struct device_sampler *s = NULL;
+        struct device_monitor *s = NULL;
         const char *json =
             str_format(&a, "{\"machine\":1,\"devices\":[{\"name\":\"x\",%s}]}", cases[i].card).p;
         const char *folder = make_machine(&a, json);
-        assert_int_equal(device_sampler_open(&a, folder, 0, 1, &s, &why), FAIL_INPUT);
+        assert_int_equal(device_sampler_open(&a, folder, 0, &often, &s, &why), FAIL_INPUT);
         drop_machine(&a, folder);
         if (!strstr(why.message, cases[i].text)) assert_string_equal(why.message, cases[i].text);
     }
@@ -254,11 +259,11 @@ static void it_opens_again(void **state) {
     for (int i = 0; i < 50; i++) {
         ARENA_AUTO a = {0};
         const char *folder = play(&a, "{\"devices\":[{\"name\":\"x\"," MEMORY "}]}");
-        struct device_sampler *s = open_card(&a, NULL, 1);
+        struct device_monitor *s = open_card(&a, NULL, 1);
         device_sampler_reset(s);
         assert_int_equal(device_sampler_read(s).used_bytes, 1000);
         close_card(s);
-        device_sampler_close(s); // a second time does nothing
+        device_monitor_close(s); // a second time does nothing
         drop_machine(&a, folder);
     }
 }
@@ -272,16 +277,19 @@ static void a_hanging_card_blocks_nobody(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct fail why = {0};
-    struct device_sampler *s = NULL;
+    struct device_monitor *s = NULL;
     const char *folder = play(&a, "{\"devices\":[{\"name\":\"x\"," MEMORY ",\"calls\":"
                                   "{\"nvmlDeviceGetUtilizationRates\":{\"hang_ms\":20000}}}]}");
     int64_t begin = os_now_ns();
-    assert_int_equal(device_sampler_open_within(&a, 100, NULL, 0, 1, &s, &why), 0);
+    assert_int_equal(
+        device_sampler_open(
+            &a, NULL, 0, &(struct device_watching){.interval_ms = 1, .deadline_ms = 100}, &s, &why),
+        0);
     for (int i = 0; i < 1000; i++) assert_int_equal(device_sampler_read(s).at_ns, 0);
     assert_int_equal(device_sampler_read(s).used_bytes, -1);
     assert_int_equal(device_sampler_peaks(s).samples, 0);
     device_sampler_reset(s);
-    device_sampler_close(s);
+    device_monitor_close(s);
     assert_true(seconds_since(begin) < 10);
     drop_machine(&a, folder);
 }
@@ -291,10 +299,10 @@ static void a_hanging_driver_is_told_in_time(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct fail why = {0};
-    struct device_sampler *s = NULL;
+    struct device_monitor *s = NULL;
     const char *folder = play(&a, "{\"calls\":{\"nvmlInit_v2\":{\"hang_ms\":20000}}}");
     int64_t begin = os_now_ns();
-    assert_int_equal(device_sampler_open(&a, NULL, 0, 1, &s, &why), FAIL_MACHINE);
+    assert_int_equal(device_sampler_open(&a, NULL, 0, &often, &s, &why), FAIL_MACHINE);
     assert_true(seconds_since(begin) >= 2.9 && seconds_since(begin) < 10);
     assert_true(str_starts(str_of(why.message), STR("the NVIDIA driver did not answer")));
     assert_null(s);
@@ -308,15 +316,16 @@ static void a_late_answer_is_dropped(void **state) {
     for (int i = 0; i < 2; i++) {
         ARENA_AUTO a = {0};
         struct fail why = {0};
-        struct device_sampler *s = NULL;
+        struct device_monitor *s = NULL;
         const char *json = str_format(&a,
                                       "{\"devices\":[{\"name\":\"x\",\"calls\":{\"%s\":"
                                       "{\"hang_ms\":200}}}]}",
                                       functions[i])
                                .p;
         const char *folder = play(&a, json);
-        int failed = device_sampler_open_within(&a, 20, NULL, 0, 1, &s, &why);
-        if (!failed) device_sampler_close(s);
+        int failed = device_sampler_open(
+            &a, NULL, 0, &(struct device_watching){.interval_ms = 1, .deadline_ms = 20}, &s, &why);
+        if (!failed) device_monitor_close(s);
         usleep(600000);
         drop_machine(&a, folder);
     }
@@ -327,11 +336,11 @@ static void without_a_driver_it_says_so(void **state) {
     if (dlopen("libnvidia-ml.so.1", RTLD_LAZY) || os_exists("/proc/driver/nvidia/version")) skip();
     ARENA_AUTO a = {0};
     struct fail why = {0};
-    struct device_sampler *s = NULL;
-    assert_int_equal(device_sampler_open(&a, NULL, 0, 1, &s, &why), FAIL_MACHINE);
+    struct device_monitor *s = NULL;
+    assert_int_equal(device_sampler_open(&a, NULL, 0, &often, &s, &why), FAIL_MACHINE);
     assert_string_equal(why.message,
                         "no NVIDIA driver library (libnvidia-ml.so.1) on this machine");
-    assert_int_equal(device_sampler_open(&a, "/no/such/machine", 0, 1, &s, &why), FAIL_INPUT);
+    assert_int_equal(device_sampler_open(&a, "/no/such/machine", 0, &often, &s, &why), FAIL_INPUT);
 }
 
 int main(int argc, char **argv) {

@@ -23,7 +23,8 @@ static struct launch_result played(const char *machine, int64_t steps) {
     struct str path =
         str_format(&arena, "%s/tests/machines/%s", getenv("BATCHFIT_SOURCE"), machine);
     steps_line(&seen, STR("{\"v\":1,\"event\":\"start\",\"rank\":0,\"world\":1}"));
-    if (device_sampler_open(&arena, path.p, 0, 100, &l.place.sampler, &why) < 0)
+    if (device_sampler_open(&arena, path.p, 0, &(struct device_watching){.interval_ms = 100},
+                            &l.place.sampler, &why) < 0)
         fail_msg("%s", why.message);
     for (int64_t i = 1; i <= steps + 2; i++) {
         nanosleep(&nap, NULL);
@@ -35,7 +36,7 @@ static struct launch_result played(const char *machine, int64_t steps) {
     }
     assert_int_equal(seen.count, steps + 2);
     launch_energy_read(&energy, &l, &result);
-    device_sampler_close(l.place.sampler);
+    device_monitor_close(l.place.sampler);
     return result;
 }
 

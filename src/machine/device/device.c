@@ -42,22 +42,6 @@ int device_no_card(int card, const struct device_list *list, struct fail *why) {
                     STR_ARG(found.left_out));
 }
 
-struct device_sample device_sample_of(const struct device_card *card) {
-    const struct device_gauges *now = &card->now;
-    return (struct device_sample){
-        .at_ns = now->at_ns,
-        .used_bytes = now->used_bytes,
-        .total_bytes = now->total_bytes,
-        .free_bytes = now->free_bytes,
-        .utilisation = now->utilisation,
-        .memory_utilisation = now->memory_utilisation,
-        .power_watts = now->power_watts,
-        .temperature_celsius = now->temperature_celsius,
-        .sm_clock_mhz = now->sm_clock_mhz,
-        .energy_joules = now->energy_joules,
-    };
-}
-
 const struct device_backend *device_backend_of(const char *machine) {
     int i = 0;
     for (; i < BACKENDS - 1; i++) {

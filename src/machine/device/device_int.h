@@ -31,7 +31,6 @@ void device_leave_out(struct arena *a, struct device_list *list, int index, stru
 // No GPU at this place of the list: FAIL_MACHINE, and why.
 int device_no_card(int card, const struct device_list *list, struct fail *why);
 // The part of it that trials watch.
-struct device_sample device_sample_of(const struct device_card *card);
 
 // What is asked of a GPU; together.
 enum device_ask {
@@ -147,11 +146,5 @@ void device_live_join(struct device_session *session, const struct device_card *
 
 // The same with another patience, for tests.
 void device_nvml_list_within(struct arena *a, int deadline_ms, struct device_list *list);
-int device_sampler_open_within(struct arena *a, int deadline_ms, const char *machine, int card,
-                               int interval_ms, struct device_sampler **ret_sampler,
-                               struct fail *why);
 // The machine's root; may change from "" when the driver is a fake.
 const char *device_monitor_root(struct device_monitor *m);
-int device_monitor_open_within(struct arena *a, int deadline_ms, const char *machine,
-                               const struct device_watching *how,
-                               struct device_monitor **ret_monitor, struct fail *why);

@@ -82,6 +82,11 @@ struct device_gauges {
 };
 
 enum device_process_kind { DEVICE_COMPUTE = 1, DEVICE_GRAPHICS = 2, DEVICE_MPS = 4 };
+enum { DEVICE_PROCESS_KINDS = 3 };
+extern const struct device_kind_name { // as recordings and documents call them
+    int kind;
+    const char *name;
+} device_process_kinds[DEVICE_PROCESS_KINDS];
 struct device_process {
     int64_t pid;        // the host's; a container sees others
     char name[48];      // empty: another container's, or gone
@@ -129,6 +134,7 @@ struct device_snapshot {
 // How to watch; a zeroed one is: every second, nothing that costs much, at the speed of life.
 struct device_watching {
     int interval_ms;
+    int deadline_ms;            // a GPU that takes longer to answer is held to hang; 0: 3 s
     bool wants_pcie_throughput; // blocks 20 ms a GPU and direction
     double speed;               // of a recording: 10 plays it ten times as fast
     bool wants_profile;         // the performance monitor (GPM): cheap, from the second look on

@@ -52,8 +52,7 @@ struct shared {
     const struct device_backend *backend;
     const char *machine;
     struct device_watching how;
-    int only; // the place of the one GPU that is asked; ALL
-    int deadline_ms;
+    int only;           // the place of the one GPU that is asked; ALL
     struct arena arena; // the first thread's while it opens
 };
 
@@ -232,8 +231,7 @@ static bool start_worker(struct shared *s, int number) {
     return false;
 }
 
-static struct shared *shared_new(const char *machine, const struct device_watching *how, int only,
-                                 int deadline_ms) {
+static struct shared *shared_new(const char *machine, const struct device_watching *how, int only) {
     struct shared *s = calloc(1, sizeof *s);
     if (!s) return NULL;
     pthread_mutex_init(&s->lock, NULL);
@@ -244,9 +242,9 @@ static struct shared *shared_new(const char *machine, const struct device_watchi
     s->machine = machine ? str_z(&s->arena, str_of(machine)) : NULL;
     if (how) s->how = *how;
     if (s->how.interval_ms < 1) s->how.interval_ms = USUAL_INTERVAL_MS;
+    if (s->how.deadline_ms < 1) s->how.deadline_ms = DEVICE_DEADLINE_MS;
     s->only = only;
     s->tally.peaks.used_bytes = -1;
-    s->deadline_ms = deadline_ms;
     s->backend = device_backend_of(s->machine);
     return s;
 }
@@ -260,7 +258,8 @@ static void hang(struct device_card *card, int deadline_ms) {
 // Under the lock. How long it takes until a call can be held to hang; 0: it can now; -1: not late.
 static int doubt_left_ms(struct shared *s) {
     int64_t now = os_now_ns();
-    if (s->asked == NOBODY || now - s->asked_since_ns <= (int64_t)s->deadline_ms * MS) return -1;
+    if (s->asked == NOBODY || now - s->asked_since_ns <= (int64_t)s->how.deadline_ms * MS)
+        return -1;
     if (!s->doubted_ns) s->doubted_ns = now;
     int64_t left_ns = (int64_t)DOUBT_MS * MS - (now - s->doubted_ns);
     return left_ns > 0 ? (int)((left_ns + MS - 1) / MS) : 0;
@@ -273,7 +272,7 @@ static void replace_late(struct shared *s) {
         s->is_hanging = !s->is_open;
         return;
     }
-    hang(&s->cards[s->asked], s->deadline_ms);
+    hang(&s->cards[s->asked], s->how.deadline_ms);
     s->is_late[s->asked] = true;
     s->asked = NOBODY;
     s->worker++;
@@ -292,7 +291,7 @@ static void wait_until_full(struct shared *s, int ms) {
 
 static bool wait_for_first(struct shared *s, struct fail *why) {
     pthread_mutex_lock(&s->lock);
-    wait_until_full(s, s->deadline_ms);
+    wait_until_full(s, s->how.deadline_ms);
     int doubt_ms = s->failed || s->is_full ? -1 : doubt_left_ms(s);
     if (doubt_ms > 0) wait_until_full(s, doubt_ms);
     bool has_failed = s->failed != 0;
@@ -307,9 +306,9 @@ static void stop(struct shared *s) {
     shared_drop(s);
 }
 
-static int open_machine(const char *machine, const struct device_watching *how, int only,
-                        int deadline_ms, struct shared **ret_shared, struct fail *why) {
-    struct shared *s = shared_new(machine, how, only, deadline_ms);
+static int open_machine(struct arena *a, const char *machine, const struct device_watching *how,
+                        int only, struct device_monitor **ret_monitor, struct fail *why) {
+    struct shared *s = shared_new(machine, how, only);
     if (!s || !start_worker(s, 0)) {
         if (s) s->users = 1;
         if (s) shared_drop(s);
@@ -320,24 +319,14 @@ static int open_machine(const char *machine, const struct device_watching *how, 
         stop(s);
         return code;
     }
-    *ret_shared = s;
-    return 0;
-}
-
-int device_monitor_open_within(struct arena *a, int deadline_ms, const char *machine,
-                               const struct device_watching *how,
-                               struct device_monitor **ret_monitor, struct fail *why) {
-    struct device_monitor m;
-    int failed = open_machine(machine, how, ALL, deadline_ms, &m.shared, why);
-    if (failed) return failed;
     *ret_monitor = arena_new(a, struct device_monitor, 1);
-    **ret_monitor = m;
+    (*ret_monitor)->shared = s;
     return 0;
 }
 
 int device_monitor_open(struct arena *a, const char *machine, const struct device_watching *how,
                         struct device_monitor **ret_monitor, struct fail *why) {
-    return device_monitor_open_within(a, DEVICE_DEADLINE_MS, machine, how, ret_monitor, why);
+    return open_machine(a, machine, how, ALL, ret_monitor, why);
 }
 
 static void copy_texts(struct arena *a, const struct device_session *session,
@@ -396,10 +385,6 @@ int device_snapshot_take(struct arena *a, const char *machine, struct device_sna
 
 // --- One GPU -------------------------------------------------------------------------------------
 
-struct device_sampler {
-    struct shared *shared;
-};
-
 // 0: the GPU is there and asked.
 static int check_card(struct shared *s, struct fail *why) {
     int failed = 0;
@@ -414,37 +399,28 @@ static int check_card(struct shared *s, struct fail *why) {
     return failed;
 }
 
-int device_sampler_open_within(struct arena *a, int deadline_ms, const char *machine, int card,
-                               int interval_ms, struct device_sampler **ret_sampler,
-                               struct fail *why) {
-    const struct device_watching how = {.interval_ms = interval_ms < 1 ? 1 : interval_ms};
-    struct device_sampler sampler;
-    int failed = open_machine(machine, &how, card, deadline_ms, &sampler.shared, why);
+int device_sampler_open(struct arena *a, const char *machine, int card,
+                        const struct device_watching *how, struct device_monitor **ret_sampler,
+                        struct fail *why) {
+    struct device_monitor *s;
+    int failed = open_machine(a, machine, how, card, &s, why);
     if (failed) return failed;
-    failed = check_card(sampler.shared, why);
-    if (failed) {
-        stop(sampler.shared);
-        return failed;
-    }
-    *ret_sampler = arena_new(a, struct device_sampler, 1);
-    **ret_sampler = sampler;
-    return 0;
+    failed = check_card(s->shared, why);
+    if (failed)
+        device_monitor_close(s);
+    else
+        *ret_sampler = s;
+    return failed;
 }
 
-int device_sampler_open(struct arena *a, const char *machine, int card, int interval_ms,
-                        struct device_sampler **ret_sampler, struct fail *why) {
-    return device_sampler_open_within(a, DEVICE_DEADLINE_MS, machine, card, interval_ms,
-                                      ret_sampler, why);
-}
-
-struct device_sample device_sampler_read(const struct device_sampler *s) {
+struct device_gauges device_sampler_read(const struct device_monitor *s) {
     pthread_mutex_lock(&s->shared->lock);
-    struct device_sample newest = device_sample_of(&s->shared->cards[s->shared->only]);
+    struct device_gauges newest = s->shared->cards[s->shared->only].now;
     pthread_mutex_unlock(&s->shared->lock);
     return newest;
 }
 
-struct device_peaks device_sampler_peaks(const struct device_sampler *s) {
+struct device_peaks device_sampler_peaks(const struct device_monitor *s) {
     pthread_mutex_lock(&s->shared->lock);
     struct tally t = s->shared->tally;
     pthread_mutex_unlock(&s->shared->lock);
@@ -454,14 +430,8 @@ struct device_peaks device_sampler_peaks(const struct device_sampler *s) {
     return t.peaks;
 }
 
-void device_sampler_reset(struct device_sampler *s) {
+void device_sampler_reset(struct device_monitor *s) {
     pthread_mutex_lock(&s->shared->lock);
     s->shared->tally = (struct tally){.peaks = {.used_bytes = -1}};
     pthread_mutex_unlock(&s->shared->lock);
-}
-
-void device_sampler_close(struct device_sampler *s) {
-    if (!s || !s->shared) return;
-    stop(s->shared);
-    s->shared = NULL;
 }

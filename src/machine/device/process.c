@@ -15,6 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+const struct device_kind_name device_process_kinds[DEVICE_PROCESS_KINDS] = {
+    {DEVICE_COMPUTE, "compute"}, {DEVICE_GRAPHICS, "graphics"}, {DEVICE_MPS, "mps"}};
+
 enum { PATH = 300, FILE_MOST = 4096, WORDS = 64, RECORD = 2048 };
 
 struct device_process device_process_unknown(int64_t pid) {

@@ -31,16 +31,11 @@ struct session {
     } * places;
 };
 
-static const struct {
-    const char *name;
-    int kind;
-} kinds[] = {{"compute", DEVICE_COMPUTE}, {"graphics", DEVICE_GRAPHICS}, {"mps", DEVICE_MPS}};
-
 static int kinds_of(const json_t *process) {
     const char *names = json_string_value(json_object_get(process, "type"));
     int all = 0;
-    for (size_t i = 0; names && i < sizeof kinds / sizeof *kinds; i++) {
-        if (strstr(names, kinds[i].name)) all |= kinds[i].kind;
+    for (int i = 0; names && i < DEVICE_PROCESS_KINDS; i++) {
+        if (strstr(names, device_process_kinds[i].name)) all |= device_process_kinds[i].kind;
     }
     return all ? all : DEVICE_COMPUTE;
 }

@@ -152,17 +152,13 @@ static int64_t whole_at(const json_t *object, const char *key) {
 }
 
 static int kinds_of(const json_t *names) {
-    static const struct {
-        const char *name;
-        int kind;
-    } kinds[] = {{"compute", DEVICE_COMPUTE}, {"graphics", DEVICE_GRAPHICS}, {"mps", DEVICE_MPS}};
     const json_t *name;
     size_t i;
     int all = 0;
     json_array_foreach(names, i, name) {
-        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-            const char *text = json_string_value(name);
-            if (text && strcmp(text, kinds[k].name) == 0) all |= kinds[k].kind;
+        for (int k = 0; k < DEVICE_PROCESS_KINDS; k++) {
+            const struct device_kind_name *known = &device_process_kinds[k];
+            if (str_is(str_of(json_string_value(name)), known->name)) all |= known->kind;
         }
     }
     return all;

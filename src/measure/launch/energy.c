@@ -14,7 +14,7 @@ static const double seconds_least = 2;
 // The GPU's, at the sampler's last look; or the CPU's now.
 static double counter_of(struct launch *l, int64_t *ret_at_ns) {
     if (l->place.sampler) {
-        struct device_sample sample = device_sampler_read(l->place.sampler);
+        struct device_gauges sample = device_sampler_read(l->place.sampler);
         *ret_at_ns = sample.at_ns;
         return sample.energy_joules;
     }

@@ -48,7 +48,7 @@ struct launch_place {
     int card_index;                 // the driver's number; -1 on the CPU
     struct str card_uuid;           // empty: unknown
     struct str standin;             // set: the driver is a fake
-    struct device_sampler *sampler; // NULL: no GPU
+    struct device_monitor *sampler; // NULL: no GPU
 };
 
 struct launch {

@@ -40,7 +40,8 @@ static int open_card(struct arena *a, const struct launch_options *o, const stru
         place->capacity_bytes = o->memory_bytes;
         place->is_capped = true;
     }
-    return device_sampler_open(a, o->machine, place->card, SAMPLER_MS, &place->sampler, why);
+    const struct device_watching how = {.interval_ms = SAMPLER_MS};
+    return device_sampler_open(a, o->machine, place->card, &how, &place->sampler, why);
 }
 
 int64_t launch_budget(const struct launch_place *place, double margin) {
@@ -95,6 +96,6 @@ int launch_place_open(struct arena *a, const struct launch_options *o,
 }
 
 void launch_place_close(struct launch_place *place) {
-    if (place->sampler) device_sampler_close(place->sampler);
+    if (place->sampler) device_monitor_close(place->sampler);
     place->sampler = NULL;
 }

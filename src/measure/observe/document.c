@@ -33,12 +33,6 @@ static const struct field window[] = {
 };
 #undef W
 
-static const struct {
-    int kind;
-    const char *name;
-} process_kinds[] = {
-    {DEVICE_COMPUTE, "compute"}, {DEVICE_GRAPHICS, "graphics"}, {DEVICE_MPS, "mps"}};
-
 #define P(member) FIELD(struct device_process, member)
 static const struct field process_fields[] = {
     P(used_bytes), P(utilisation), P(host_bytes), P(age_s), {.name = NULL},
@@ -47,10 +41,9 @@ static const struct field process_fields[] = {
 
 static json_t *process_of(const struct device_process *p) {
     json_t *kinds = json_array();
-    for (size_t i = 0; i < sizeof process_kinds / sizeof *process_kinds; i++) {
-        if (p->kinds & process_kinds[i].kind) {
-            json_array_append_new(kinds, json_string(process_kinds[i].name));
-        }
+    for (int i = 0; i < DEVICE_PROCESS_KINDS; i++) {
+        const struct device_kind_name *known = &device_process_kinds[i];
+        if (p->kinds & known->kind) json_array_append_new(kinds, json_string(known->name));
     }
     json_t *process = json_object();
     json_object_set_new(process, "pid", json_integer(p->pid));

@@ -277,7 +277,7 @@ void serve_metrics_of_fleet(struct arena *a, struct serve_metric_sheet *sheet, s
                                                [SECONDS] = r->seconds,
                                                [BUSY] = r->device_share,
                                                [MEMORY] =
-                                                   unit_share(r->peak_bytes, r->capacity_bytes),
+                                                   share_of(r->peak_bytes, r->capacity_bytes),
                                                [USED] = used_share(said, r)};
                 serve_metric_add(sheet, metrics[i].name, SERVE_METRIC_GAUGE, metrics[i].help,
                                  labels_of(a, metrics[i].of, r), values[metrics[i].value]);
