@@ -226,11 +226,6 @@ static int keep_aside(struct replacing *r, const char *from, struct str *ret_nam
     return -EEXIST;
 }
 
-static int failed_backups(const struct replacing *r) {
-    return fail_set(r->why, FAIL_MACHINE, "%s: a thousand backups already exist; delete some",
-                    r->path);
-}
-
 static int make_backup(struct replacing *r) {
     struct str_list unsaid = {0};
     char *name;
@@ -247,7 +242,9 @@ static int make_backup(struct replacing *r) {
     struct str to = {0};
     rc = keep_aside(r, name, &to);
     if (rc < 0) unlink(name);
-    if (rc == -EEXIST) return failed_backups(r);
+    if (rc == -EEXIST)
+        return fail_set(r->why, FAIL_MACHINE, "%s: a thousand backups already exist; delete some",
+                        r->path);
     if (rc < 0) return failed(r, -rc);
     os_sync_folder(folder);
     r->done->backup = to;

@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (failure_read_numbers(text, &n)) {
         check(n.tried_bytes >= 0);
         check_numbers(&n);
-        check(failure_cause_hint(failure_cause_of(&n)) != NULL);
+        (void)failure_cause_of(&n);
     }
     return 0;
 }

@@ -78,7 +78,7 @@ static void wrong_outputs_are_never_the_best(void **state) {
     struct grid_trial wrong = trial_of(&a, 8, 10, 0, UNIT_GIB);
     struct grid_trial right = trial_of(&a, 8, 20, 0, UNIT_GIB), absent = {.status = LAUNCH_FAILED};
     wrong.differs = absent.is_absent = true;
-    wrong.outputs = (struct grid_outputs){.is_known = true, .max_rel = 0.5};
+    wrong.outputs = (struct steps_outputs){.is_said = true, .max_rel = 0.5};
     grid_row_add(&a, &rows.items[0], &wrong);
     grid_row_add(&a, &rows.items[1], &right);
     grid_row_add(&a, &rows.items[2], &absent);

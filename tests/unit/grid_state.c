@@ -30,7 +30,7 @@ static struct grid_trial some_trial(struct arena *a, enum launch_status status) 
         .times.ms = {1, (double)NAN, 3, 4, 5, 6, 19},
         .device_share = (double)NAN,
         .differs = status == LAUNCH_OK,
-        .outputs = {.is_known = status == LAUNCH_OK,
+        .outputs = {.is_said = status == LAUNCH_OK,
                     .max_abs = 1e-3,
                     .mean_abs = 1e-4,
                     .max_rel = 0.25,
@@ -76,7 +76,7 @@ static void trials_come_back_as_they_were(void **state) {
     assert_memory_equal(is->seconds_per_sample, was.seconds_per_sample, 3 * sizeof(double));
     assert_true(isnan(is->times.h2d_ms) && isnan(is->device_share));
     assert_true(is->times.total_ms == 19);
-    assert_true(is->differs && is->outputs.is_known);
+    assert_true(is->differs && is->outputs.is_said);
     assert_true(is->outputs.max_abs == 1e-3 && is->outputs.mean_abs == 1e-4);
     assert_true(is->outputs.max_rel == 0.25 && is->outputs.top1 == 0.5);
     assert_true(isnan(is->outputs.mean_rel));
@@ -84,7 +84,7 @@ static void trials_come_back_as_they_were(void **state) {
     assert_str(is->outputs.reference, "torch");
     assert_str(is->engine_version, "1.31");
     assert_int_equal(rows.items[0].status, GRID_DIFFERS);
-    assert_false(rows.items[1].trials[0].differs || rows.items[1].outputs.is_known);
+    assert_false(rows.items[1].trials[0].differs || rows.items[1].outputs.is_said);
     assert_int_equal(rows.items[1].status, LAUNCH_OOM);
     assert_str(rows.items[1].reason, "CUDA out of \"memory\".?");
     assert_int_equal(rows.items[2].trial_count, 0);

@@ -31,11 +31,6 @@ bool choice_learn_effective(struct choice_measured *m) {
     return true;
 }
 
-static void note_unknown(struct choice_measured *m) {
-    question_note(m->q, STR("the command's default batch is unknown, so no effective batch is "
-                            "kept: set it with --effective-batch-size N"));
-}
-
 // The command does not take the accumulation that the answer counts on, or would need.
 void choice_note_effective(struct choice_measured *m) {
     struct choice_effective *e = &m->effective;
@@ -51,7 +46,8 @@ void choice_note_effective(struct choice_measured *m) {
     if (!takes && !m->best->is_recalled) made.accumulation = own;
     e->after = plan_effective(&made);
     if (e->before <= 0) {
-        note_unknown(m);
+        question_note(m->q, STR("the command's default batch is unknown, so no effective batch is "
+                                "kept: set it with --effective-batch-size N"));
         return;
     }
     if (e->after == e->before) {

@@ -225,16 +225,10 @@ void grid_engine_judge(struct arena *a, const struct grid_options *o, const stru
     if (steps->rank_count > 0) {
         trial->engine_version = str_copy(a, steps->ranks[0].framework_version);
     }
-    trial->outputs = (struct grid_outputs){
-        .is_known = out->is_said && out->problem.len == 0,
-        .max_abs = out->max_abs,
-        .mean_abs = out->mean_abs,
-        .max_rel = out->max_rel,
-        .mean_rel = out->mean_rel,
-        .top1 = out->top1,
-        .samples = out->samples,
-        .reference = str_copy(a, out->reference),
-    };
+    trial->outputs = *out;
+    trial->outputs.is_said = out->is_said && out->problem.len == 0;
+    trial->outputs.reference = str_copy(a, out->reference);
+    trial->outputs.problem = (struct str){0};
     bool ran = trial->status == LAUNCH_OK || trial->status == LAUNCH_ALMOST;
     double most = tolerance_of(o, s->precision);
     if (!ran || !out->is_said || (out->problem.len == 0 && out->max_rel <= most)) return;
@@ -260,7 +254,7 @@ bool grid_engine_is_absent(const struct grid *b, const struct grid_setting *s) {
 void grid_engine_notes(const struct grid_options *o, struct grid *b) {
     bool is_compared = false, has_run = false;
     for (ptrdiff_t i = 0; i < b->rows.count; i++) {
-        is_compared = is_compared || b->rows.items[i].outputs.is_known ||
+        is_compared = is_compared || b->rows.items[i].outputs.is_said ||
                       b->rows.items[i].status == GRID_DIFFERS;
         has_run = has_run || b->rows.items[i].sample_count > 0;
     }

@@ -65,14 +65,6 @@ struct str grid_setting_text(struct arena *a, const struct grid_space *grid,
 
 // --- What it showed (rows.c) ---------------------------------------------------------------------
 
-// What an inference engine's trial showed of its outputs. NaN: unknown.
-struct grid_outputs {
-    bool is_known;
-    double max_abs, mean_abs, max_rel, mean_rel, top1;
-    int64_t samples;
-    struct str reference;
-};
-
 // One launch of a setting.
 struct grid_trial {
     enum launch_status status;
@@ -86,9 +78,9 @@ struct grid_trial {
     double *seconds_per_sample; // one a step
     ptrdiff_t sample_count;
     // Of inference:
-    bool is_absent; // the engine is not installed
-    bool differs;   // its outputs are wrong
-    struct grid_outputs outputs;
+    bool is_absent;               // the engine is not installed
+    bool differs;                 // its outputs are wrong
+    struct steps_outputs outputs; // is_said: they could be compared
     struct str engine_version;
 };
 // What a setting came to: what its trials did (enum launch_status), or
@@ -115,7 +107,7 @@ struct grid_row {
     struct stats_interval samples_per_s_ci;
     const double *seconds_per_sample;
     ptrdiff_t sample_count;
-    struct grid_outputs outputs; // of the trial that is furthest off
+    struct steps_outputs outputs; // of the trial that is furthest off
     struct str engine_version;
 };
 struct grid_rows {
@@ -189,7 +181,7 @@ void grid_state_add(struct grid_state *s, struct arena *a, ptrdiff_t row,
                     const struct grid_trial *trial);
 // `done`: the run is complete, the file goes, and the parts' that it put together. One without a
 // trial goes as well.
-json_t *grid_outputs_json(const struct grid_outputs *o);
+json_t *grid_outputs_json(const struct steps_outputs *o);
 void grid_state_close(struct grid_state *s, bool done);
 
 // --- What is shown (verbs/bench/report.c, verbs/bench/files.c) -----------------------------------

@@ -120,7 +120,7 @@ void grid_row_add(struct arena *a, struct grid_row *row, const struct grid_trial
     if (trial->status == LAUNCH_ALMOST) row->is_almost_out = true;
     if (trial->engine_version.len > 0) row->engine_version = trial->engine_version;
     bool is_further = !(trial->outputs.max_rel <= row->outputs.max_rel);
-    if (trial->outputs.is_known && (!row->outputs.is_known || is_further)) {
+    if (trial->outputs.is_said && (!row->outputs.is_said || is_further)) {
         row->outputs = trial->outputs;
     }
     row->steps = 0;

@@ -36,10 +36,10 @@ static bool read_samples(struct arena *a, const json_t *object, struct grid_tria
 }
 
 static const struct field outputs_fields[] = {
-    FIELD(struct grid_outputs, reference), FIELD(struct grid_outputs, samples),
-    FIELD(struct grid_outputs, max_abs),   FIELD(struct grid_outputs, mean_abs),
-    FIELD(struct grid_outputs, max_rel),   FIELD(struct grid_outputs, mean_rel),
-    FIELD(struct grid_outputs, top1),      {.name = NULL},
+    FIELD(struct steps_outputs, reference), FIELD(struct steps_outputs, samples),
+    FIELD(struct steps_outputs, max_abs),   FIELD(struct steps_outputs, mean_abs),
+    FIELD(struct steps_outputs, max_rel),   FIELD(struct steps_outputs, mean_rel),
+    FIELD(struct steps_outputs, top1),      {.name = NULL},
 };
 static const struct field trial_fields[] = {
     FIELD(struct grid_trial, reason),         FIELD(struct grid_trial, hint),
@@ -51,7 +51,7 @@ static const struct field trial_fields[] = {
 
 static bool read_trial(struct arena *a, const json_t *object, struct grid_trial *t) {
     const json_t *outputs = json_object_get(object, "outputs");
-    *t = (struct grid_trial){.outputs.is_known = json_is_object(outputs)};
+    *t = (struct grid_trial){.outputs.is_said = json_is_object(outputs)};
     json_read_fields(a, object, t, trial_fields);
     json_read_fields(a, outputs, &t->outputs, outputs_fields);
     for (int i = 0; i < STEP_TIME_COUNT; i++)
@@ -146,8 +146,8 @@ void grid_keep_part(struct grid_rows *rows, struct grid_part part) {
     rows->count = kept;
 }
 
-json_t *grid_outputs_json(const struct grid_outputs *o) {
-    return o->is_known ? json_fields(o, outputs_fields) : json_null();
+json_t *grid_outputs_json(const struct steps_outputs *o) {
+    return o->is_said ? json_fields(o, outputs_fields) : json_null();
 }
 
 // --- Writing -------------------------------------------------------------------------------------

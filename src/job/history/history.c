@@ -147,10 +147,6 @@ void history_command(struct history *h, char *const *command) {
 
 // --- Rows ----------------------------------------------------------------------------------------
 
-static int64_t known(int64_t value) {
-    return value > 0 ? value : -1;
-}
-
 struct store_run history_row(const struct history *h, const char *kind, const struct plan *p) {
     struct store_run run = h->base;
     run.kind = str_of(kind);
@@ -215,7 +211,7 @@ void history_result(struct history *h, const struct launch_result *r, struct sto
     run->hint = r->hint;
     run->ending = ending->signature ? str_of(ending->signature->id) : (struct str){0};
     run->exit_status = ending->exit_status;
-    run->signal = known(ending->signal);
+    run->signal = ending->signal > 0 ? ending->signal : -1;
     run->covered = r->covered;
     run->each_s = numbers_text(h->arena, r->seconds_per_sample, r->sample_count);
     run->device = r->is_on_cpu ? STR("cpu") : STR("cuda"); // what the program says of itself

@@ -15,17 +15,13 @@ static const char *const precision_keys[] = {"precision",   "mixed_precision",
 
 static const char *const size_keys[] = {"img_size", "image_size", "imgsz", "input_size", NULL};
 
-static struct str path_of(struct arena *a, struct str prefix, const char *section,
-                          const char *key) {
-    return str_format(a, "%.*s%s%s.%s", STR_ARG(prefix), prefix.len ? "." : "", section, key);
-}
-
 bool question_infer_key(struct arena *a, const struct config *c, struct str prefix,
                         const char *const *keys, struct str *ret_path) {
     struct config_value value;
     for (int i = 0; sections[i]; i++) {
         for (int k = 0; keys[k]; k++) {
-            struct str path = path_of(a, prefix, sections[i], keys[k]);
+            struct str path = str_format(a, "%.*s%s%s.%s", STR_ARG(prefix), prefix.len ? "." : "",
+                                         sections[i], keys[k]);
             int rc = config_get(a, c, path, &value, NULL);
             if (rc < 0 || value.type == CONFIG_ABSENT || value.type == CONFIG_NESTED) continue;
             *ret_path = path;

@@ -3,7 +3,7 @@
 // Hugging Face cache: the shape that it describes decides, and never what it is called. A name of
 // the hub that is nowhere is taken for the model whose name it has under another owner, and said
 // so.
-#include "job/question/local.h"
+#include "job/question/question_int.h"
 
 #include "base/data.h"
 #include "base/shell.h"

@@ -3,7 +3,7 @@
 // enable_liger_kernel) or by all four of Axolotl's. Some of them are another training, and so is
 // one whose objective is another: its loss is no cross-entropy of a head. Of those that are losses
 // of preferences.
-#include "job/question/loss.h"
+#include "job/question/question_int.h"
 
 static bool is_liger(const struct config_guard *g) {
     return str_is(g->kind, "fused") && str_starts(g->what, STR("Liger"));
@@ -48,19 +48,13 @@ static struct str bare(struct str loss) {
     return str_cut(&word, ':');
 }
 
-// NULL: none that is counted.
-static const char *loss_of(const struct config_guard *g) {
-    for (int i = 0; i < OBJECTIVES; i++)
-        if (is_of_loss(g) && str_is(g->what, objectives[i].what)) return objectives[i].loss;
-    return NULL;
-}
-
-static bool is_of(const struct config_guard *g, struct str loss) {
+// By which of the counted losses, or whether by this one; NULL: it is not.
+static const char *loss_of(const struct config_guard *g, struct str wanted) {
     for (int i = 0; i < OBJECTIVES; i++)
         if (is_of_loss(g) && str_is(g->what, objectives[i].what) &&
-            str_is(bare(loss), objectives[i].loss))
-            return true;
-    return false;
+            (wanted.len == 0 || str_is(wanted, objectives[i].loss)))
+            return objectives[i].loss;
+    return NULL;
 }
 
 // LLaMA-Factory's stage of all that is trained on pairs; pref_loss says more.
@@ -113,7 +107,7 @@ static const char *preference_of(const struct question *q, const struct config_g
     if (!is_trainer_known(q)) return NULL;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
-        const char *loss = loss_of(g);
+        const char *loss = loss_of(g, (struct str){0});
         if (loss && is_stage(g))
             stage = loss;
         else if (loss && (!named || named == loss || str_is(str_of(named), "cpo")))
@@ -140,7 +134,7 @@ static void say_name(struct question *q) {
     const struct config_guard *some;
     const char *loss = plan_is_preference(q->plan.loss) ? preference_of(q, &some) : NULL;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++)
-        if (loss_of(&q->reading.guards[i])) return; // a setting names it
+        if (loss_of(&q->reading.guards[i], (struct str){0})) return; // a setting names it
     if (!loss || loss_in_name(name->text) != loss) return;
     struct str by = some ? str_format(q->arena, " (%.*s)", STR_ARG(some->path)) : (struct str){0};
     str_list_format(q->arena, &q->notes,
@@ -163,7 +157,8 @@ static void take_preference(struct question *q) {
     const struct config_guard *some;
     struct plan *p = &q->plan;
     const char *loss = p->loss.len == 0 ? preference_of(q, &some) : NULL;
-    if (loss && plan_is_preference(word_of(q, loss))) p->loss = word_of(q, loss);
+    struct str word = loss ? word_of(q, loss) : (struct str){0};
+    if (plan_is_preference(word)) p->loss = word;
     if (!plan_is_preference(p->loss)) return;
     p->adapter = plan_adapter(q->arena, plan_adapter_rank(p->adapter),
                               plan_adapter_targets(p->adapter), false);
@@ -173,7 +168,8 @@ static void take_preference(struct question *q) {
 
 bool question_loss_models(const struct question *q, const struct config_guard *g) {
     if (plan_is_preference(q->plan.loss))
-        return is_of(g, q->plan.loss) || is_some_preference(q, g) || (is_stage(g) && loss_of(g));
+        return loss_of(g, bare(q->plan.loss)) || is_some_preference(q, g) ||
+               (is_stage(g) && loss_of(g, (struct str){0}));
     return is_liger(g) && str_starts(q->plan.loss, STR("liger"));
 }
 

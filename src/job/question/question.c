@@ -8,11 +8,8 @@
 #include "job/question/adapter.h"
 #include "job/question/files.h"
 #include "job/question/infer_keys.h"
-#include "job/question/local.h"
-#include "job/question/loss.h"
-#include "job/question/several.h"
+#include "job/question/question_int.h"
 #include "job/question/shard.h"
-#include "job/question/titan.h"
 #include "predict/sim/alloc_conf.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/question/several.h"
+#include "job/question/question_int.h"
 
 #include "predict/forecast/forecast.h"
 

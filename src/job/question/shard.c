@@ -2,7 +2,7 @@
 #include "job/question/shard.h"
 
 #include "base/near.h"
-#include "job/question/titan.h"
+#include "job/question/question_int.h"
 
 // Words of the field that no template covers.
 static const char *const unmodelled[] = {"fsdp", "hsdp", "zero", "tp", "pp", "cp", NULL};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Facts: torchtitan 0.1 to 0.2, torchtitan/config/job_config.py (names and defaults),
 // torchtitan/models/llama3/infra/parallelize.py and distributed/activation_checkpoint.py.
-#include "job/question/titan.h"
+#include "job/question/question_int.h"
 
 static const char fsdp2[] = "torchtitan's FSDP2", split[] = "tensor parallelism"; // guards
 

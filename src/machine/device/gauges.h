@@ -134,11 +134,11 @@ struct device_snapshot {
 // How to watch; a zeroed one is: every second, nothing that costs much, at the speed of life.
 struct device_watching {
     int interval_ms;
-    int deadline_ms;            // a GPU that takes longer to answer is held to hang; 0: 3 s
     bool wants_pcie_throughput; // blocks 20 ms a GPU and direction
     double speed;               // of a recording: 10 plays it ten times as fast
     bool wants_profile;         // the performance monitor (GPM): cheap, from the second look on
     bool wants_topology;        // once, after the first look: some calls a pair of GPUs
+    int deadline_ms;            // a GPU that takes longer to answer is held to hang; 0: 3 s
 };
 
 struct device_monitor; // private

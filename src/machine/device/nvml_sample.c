@@ -239,10 +239,6 @@ static void read_fields(const struct nvml_calls *calls, struct nvml_place place,
     }
 }
 
-static bool is_same_question(const struct gauge *a, const struct gauge *b) {
-    return strcmp(a->symbol, b->symbol) == 0 && a->argument == b->argument;
-}
-
 // An instance is asked first, then the GPU for what only the GPU has.
 static int ask(const struct gauge *g, nvml_call f, struct nvml_place place, bool is_of_card,
                int64_t *ret_words) {
@@ -263,7 +259,9 @@ static void read_gauges(const struct nvml_calls *calls, struct nvml_place place,
         const struct device_field *field = device_field_at(g->field);
         bool is_known = !isnan(device_field_value(card, field));
         if (!(asked & g->when) || is_known) continue;
-        if (i == 0 || !is_same_question(g, g - 1)) {
+        bool is_asked =
+            i > 0 && strcmp(g->symbol, g[-1].symbol) == 0 && g->argument == g[-1].argument;
+        if (!is_asked) {
             code = ask(g, calls->gauges[i], place, field->is_of_card, words);
         }
         if (code == NVML_OK) device_field_set(card, field, (double)words[g->word]);

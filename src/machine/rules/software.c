@@ -8,10 +8,6 @@ static int64_t driver_of(const struct view *v) {
     return rules_driver_number(v->facts->devices.driver_version);
 }
 
-static struct str version_text(struct arena *a, int version) {
-    return str_format(a, "%d.%d", version / 100, version % 100);
-}
-
 static bool has_cuda_build(const struct view *v) {
     return v->facts->torch.state == RULES_TORCH_FOUND && v->facts->torch.cuda.len > 0;
 }
@@ -203,7 +199,8 @@ bool rules_torch_driver(const struct view *v, struct finding *f) {
     int cuda = rules_version(v->facts->torch.cuda);
     const struct rules_cuda *row = rules_cuda_find(v->needs, cuda);
     if (!has_cuda_build(v) || driver == 0) return false;
-    struct str name = version_text(v->arena, cuda), now = v->facts->devices.driver_version;
+    struct str name = str_format(v->arena, "%d.%d", cuda / 100, cuda % 100);
+    struct str now = v->facts->devices.driver_version;
     if (!row) {
         return finding_tell(v->arena, f, FINDING_UNKNOWN, name, NULL,
                             "CUDA %.*s is not in the driver table", STR_ARG(name));

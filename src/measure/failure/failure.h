@@ -101,9 +101,6 @@ struct failure {
 // version from 1.4 to 2.13, HIP's and MPS's too, and the CPU allocator's. False: not such a line.
 bool failure_read_numbers(struct str line, struct failure_numbers *ret_numbers);
 
-// What helps against the cause, in a few words; empty for FAILURE_CAUSE_UNKNOWN.
-const char *failure_cause_hint(enum failure_cause cause);
-
 // `output` is the tail of stdout and stderr (at most some MiB).
 void failure_classify(struct arena *a, struct str output, const struct failure_facts *facts,
                       struct failure *ret_ending);

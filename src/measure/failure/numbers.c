@@ -173,15 +173,3 @@ enum failure_cause failure_cause_of(const struct failure_numbers *n) {
                    n->free_bytes + others >= n->tried_bytes;
     return is_much ? FAILURE_CAUSE_OTHERS : FAILURE_CAUSE_NEED;
 }
-
-const char *failure_cause_hint(enum failure_cause cause) {
-    static const char *const hints[] = {
-        [FAILURE_CAUSE_UNKNOWN] = "",
-        [FAILURE_CAUSE_NEED] = "a smaller batch; batchfit explain shows what else saves memory",
-        [FAILURE_CAUSE_FRAGMENTATION] = "enough memory was reserved but fragmented: "
-                                        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch "
-                                        "2.1 or later) or max_split_size_mb:128",
-        [FAILURE_CAUSE_OTHERS] = "other processes hold the GPU's memory: nvidia-smi lists them",
-    };
-    return hints[cause];
-}

@@ -69,10 +69,6 @@ static int find_card(const struct device_list *devices, struct str wanted, int *
                      devices->count, devices->count - 1);
 }
 
-static int unknown_device(const char *word, struct fail *why) {
-    return fail_set(why, FAIL_USAGE, "--device %s: not one of auto, cuda, cpu", word);
-}
-
 int launch_place_open(struct arena *a, const struct launch_options *o,
                       struct launch_place *ret_place, struct fail *why) {
     const char *word = o->device ? o->device : "auto";
@@ -80,7 +76,8 @@ int launch_place_open(struct arena *a, const struct launch_options *o,
     struct device_list devices = {0};
     *ret_place = (struct launch_place){.card_index = -1};
     if (strcmp(word, "cpu") == 0) return open_cpu(a, o, ret_place, why);
-    if (!is_auto && !is_cuda) return unknown_device(word, why);
+    if (!is_auto && !is_cuda)
+        return fail_set(why, FAIL_USAGE, "--device %s: not one of auto, cuda, cpu", word);
     int rc = device_list(a, o->machine, &devices, why);
     if (rc < 0) return rc;
     if (devices.count == 0 && is_auto) return open_cpu(a, o, ret_place, why);

@@ -214,10 +214,6 @@ void registry_close(struct registry_entry *n) {
 
 // --- Steps ---------------------------------------------------------------------------------------
 
-static double unix_s(void) {
-    return (double)os_wall_ns() * 1e-9;
-}
-
 static void add_time(struct buf *b, const char *key, double ms) {
     if (!isnan(ms)) buf_format(b, ",\"%s\":%.6g", key, ms);
 }
@@ -259,7 +255,8 @@ static void add_start(struct buf *b, const struct step_rank *r, int64_t world) {
 static void add_steps(struct buf *b, struct registry_entry *n, const struct steps *steps,
                       ptrdiff_t from) {
     ARENA_AUTO scratch = {0};
-    double now = unix_s(), *t = arena_new(&scratch, double, steps->count - from + 1);
+    double now = (double)os_wall_ns() * 1e-9,
+           *t = arena_new(&scratch, double, steps->count - from + 1);
     double *later = arena_new(&scratch, double, RANKS_MOST);
     struct counted *counted = arena_new(&scratch, struct counted, RANKS_MOST);
     for (ptrdiff_t i = steps->count - 1; i >= from; i--) {

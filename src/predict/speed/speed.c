@@ -171,15 +171,12 @@ static double peak_of(const struct gpu *g, const struct kernel *k) {
     return isnan(tensor) || !g->has_tensor_cores ? g->fp32 : tensor * speed_clock_share(g);
 }
 
-static bool is_group(enum kind kind) {
-    return kind == GROUP || kind == GROUP_FEW;
-}
-
 // Small matrices fill the GPU badly: flops count so many times.
 static double knee_of(const struct kernel *k, const double *constants) {
     double knee = constants[SPEED_KNEE_CHANNELS], in = fmax(k->inputs, 1),
            out = fmax(k->outputs, 1);
-    if (is_group(k->kind)) return 1 + constants[SPEED_KNEE_GROUP + k->is_nhwc] / in;
+    if (k->kind == GROUP || k->kind == GROUP_FEW)
+        return 1 + constants[SPEED_KNEE_GROUP + k->is_nhwc] / in;
     if (!(k->inputs > 0)) return 1;
     double times = (1 + knee / in) * (1 + knee / out);
     // An image's three channels are not meant.

@@ -32,11 +32,6 @@ static void sink_take(struct sink *s, const char *piece, int64_t len) {
     buf_add(&s->text, (struct str){piece + skipped, rest < room ? rest : room});
 }
 
-static int zstd_failed(struct str name, size_t code, struct fail *why) {
-    return fail_set(why, FAIL_INPUT, "%.*s: zstd cannot decompress it: %s", STR_ARG(name),
-                    ZSTD_getErrorName(code));
-}
-
 // 1: the input ended inside a frame, 0: at the end of one or the sink is full.
 static int unpack_into(struct str name, struct str bytes, struct sink *sink, struct fail *why) {
     UNPACK_CONTEXT *context = ZSTD_createDCtx();
@@ -48,7 +43,9 @@ static int unpack_into(struct str name, struct str bytes, struct sink *sink, str
     for (bool more = true; more && sink->text.count < sink->want;) {
         ZSTD_outBuffer out = {piece, sizeof piece, 0};
         left = ZSTD_decompressStream(context, &out, &in);
-        if (ZSTD_isError(left)) return zstd_failed(name, left, why);
+        if (ZSTD_isError(left))
+            return fail_set(why, FAIL_INPUT, "%.*s: zstd cannot decompress it: %s", STR_ARG(name),
+                            ZSTD_getErrorName(left));
         sink_take(sink, piece, (int64_t)out.pos);
         // A full piece may leave text inside zstd although all input is taken.
         more = in.pos < in.size || out.pos == out.size;

@@ -230,11 +230,6 @@ static void put(struct buf *b, json_t *object) {
     json_decref(object);
 }
 
-// The format has 0 and 1 for a switch.
-static json_t *value_of(const struct survey_record *r, const struct field *f) {
-    return f->type == FIELD_SWITCH ? json_integer(field_whole(r, f)) : json_field(r, f);
-}
-
 struct str survey_write(struct arena *a, struct survey_file *file) {
     struct buf b = buf_new(a);
     tidy(file);
@@ -243,7 +238,11 @@ struct str survey_write(struct arena *a, struct survey_file *file) {
     for (ptrdiff_t i = 0; i < file->count; i++) {
         json_t *object = json_object();
         for (const struct survey_member *m = survey_members; m->field.name; m++) {
-            json_object_set_new(object, m->field.name, value_of(&file->records[i], &m->field));
+            const struct survey_record *r = &file->records[i];
+            json_t *value = m->field.type == FIELD_SWITCH // the format has 0 and 1
+                                ? json_integer(field_whole(r, &m->field))
+                                : json_field(r, &m->field);
+            json_object_set_new(object, m->field.name, value);
         }
         put(&b, object);
     }

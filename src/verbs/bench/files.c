@@ -48,12 +48,12 @@ static void add_head(struct grid *b, struct show_table *t) {
 }
 
 static void add_inference(struct show_table *t, const struct grid_row *r) {
-    const struct grid_outputs *o = &r->outputs;
+    const struct steps_outputs *o = &r->outputs;
     const double differences[] = {o->max_abs, o->mean_abs, o->max_rel, o->mean_rel, o->top1};
     add_number(t, grid_batch_ms(r, 0.5));
     add_number(t, grid_p99_ms(r));
     for (size_t i = 0; i < sizeof differences / sizeof *differences; i++) {
-        add_number(t, o->is_known ? differences[i] : (double)NAN);
+        add_number(t, o->is_said ? differences[i] : (double)NAN);
     }
 }
 
@@ -261,6 +261,9 @@ static struct str html_text(void *context) {
 }
 
 const struct show_report_kind bench_files[] = {
-    {.suffix = ".csv", .text = csv_text},   {.suffix = ".json", .text = json_text_of}, {.suffix = ".svg", .text = svg_text},
-    {.suffix = ".html", .text = html_text}, {.suffix = NULL},
+    {.suffix = ".csv", .text = csv_text},
+    {.suffix = ".json", .text = json_text_of},
+    {.suffix = ".svg", .text = svg_text},
+    {.suffix = ".html", .text = html_text},
+    {.suffix = NULL},
 };

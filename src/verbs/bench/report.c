@@ -104,9 +104,9 @@ FIGURE(throughput, r->samples_per_s)
 FIGURE(spread, (r->samples_per_s_ci.high - r->samples_per_s_ci.low) / 2)
 FIGURE(device, 100 * r->device_share)
 FIGURE(memory, r->peak_bytes > 0 ? (double)r->peak_bytes / gb : (double)NAN)
-FIGURE(off, r->outputs.is_known ? r->outputs.max_rel : (double)NAN)
-FIGURE(mean_off, r->outputs.is_known ? r->outputs.mean_rel : (double)NAN)
-FIGURE(top1, r->outputs.is_known ? 100 * r->outputs.top1 : (double)NAN)
+FIGURE(off, r->outputs.is_said ? r->outputs.max_rel : (double)NAN)
+FIGURE(mean_off, r->outputs.is_said ? r->outputs.mean_rel : (double)NAN)
+FIGURE(top1, r->outputs.is_said ? 100 * r->outputs.top1 : (double)NAN)
 #undef FIGURE
 
 enum { EXPONENT = -1 }; // instead of decimals: 1.2e-03

@@ -14,39 +14,31 @@ enum {
     LINE_MOST = 1 << 20, // of JSON and CSV
 };
 
-static bool is_bench(struct str head) {
-    return head.p[0] == '{' && str_find(head, STR("\"rows\"")) >= 0;
-}
-static bool is_watch(struct str head) {
-    return head.p[0] == '{' && str_find(head, STR("\"watch\"")) >= 0;
-}
-static bool is_csv(struct str head) {
-    return str_starts(head, STR("time,gpu,pwr"));
-}
-static bool is_steps(struct str head) {
-    struct str first = str_line(&head);
-    // Loggers write objects with an "event", too (structlog); "v" is the protocol's.
-    return first.len > 0 && first.p[0] == '{' && str_find(first, STR("\"event\"")) > 0 &&
-           str_find(first, STR("\"v\"")) > 0;
-}
-static bool is_log(struct str head) {
-    (void)head;
-    return true;
-}
-
+enum { STEPS, WATCH, WATCH_CSV, BENCH, LOG };
 static const struct kind {
     const char *name;
-    bool (*is)(struct str head); // not empty, without blanks before
     int (*bytes)(struct doctor_reading *r, struct str bytes, struct fail *why); // else by line
     int (*line)(struct doctor_reading *r, struct str line, struct fail *why);
     int (*end)(struct doctor_reading *r, struct fail *why);
 } kinds[] = {
-    {"steps", is_steps, NULL, doctor_reading_steps_line, doctor_reading_steps_end},
-    {"watch", is_watch, NULL, doctor_reading_watch_line, doctor_reading_watch_end},
-    {"watch", is_csv, NULL, doctor_reading_csv_line, doctor_reading_watch_end},
-    {"bench", is_bench, doctor_reading_bench_bytes, NULL, doctor_reading_bench_end},
-    {"log", is_log, doctor_reading_log_bytes, NULL, doctor_reading_log_end},
+    [STEPS] = {"steps", NULL, doctor_reading_steps_line, doctor_reading_steps_end},
+    [WATCH] = {"watch", NULL, doctor_reading_watch_line, doctor_reading_watch_end},
+    [WATCH_CSV] = {"watch", NULL, doctor_reading_csv_line, doctor_reading_watch_end},
+    [BENCH] = {"bench", doctor_reading_bench_bytes, NULL, doctor_reading_bench_end},
+    [LOG] = {"log", doctor_reading_log_bytes, NULL, doctor_reading_log_end},
 };
+
+// Of a file that begins so: not empty, without blanks before.
+static const struct kind *kind_of(struct str head) {
+    struct str rest = head, first = str_line(&rest);
+    if (str_starts(head, STR("time,gpu,pwr"))) return &kinds[WATCH_CSV];
+    if (head.p[0] != '{') return &kinds[LOG];
+    // Loggers write objects with an "event", too (structlog); "v" is the protocol's.
+    if (str_find(first, STR("\"event\"")) > 0 && str_find(first, STR("\"v\"")) > 0)
+        return &kinds[STEPS];
+    if (str_find(head, STR("\"watch\"")) >= 0) return &kinds[WATCH];
+    return &kinds[str_find(head, STR("\"rows\"")) >= 0 ? BENCH : LOG];
+}
 
 static int give_line(struct doctor_reading *r, const struct kind *k, struct fail *why) {
     struct str line = str_trim(buf_str(&r->line));
@@ -118,7 +110,7 @@ static int read_all(struct doctor_reading *r, int fd, struct fail *why) {
             const char *refusal = logread_refusal(bytes);
             if (refusal) return fail_set(why, FAIL_INPUT, "%s: %s", r->name, refusal);
             if (head.len == 0) continue;
-            for (k = kinds; !k->is(head);) k++;
+            k = kind_of(head);
         }
         rc = give(r, k, bytes, why);
         if (rc < 0) return rc;

@@ -140,12 +140,6 @@ static void meter_memory(struct watch_draw *d, int place, struct tui_area area, 
     tui_put(area, row, column + (at < width ? at : width - 1), SHOW_STRONG, STR("┃"));
 }
 
-static void meter_power(const struct device_card *card, struct tui_area area, int row, int column,
-                        int width) {
-    struct tui_part part = {card->now.power_watts, is_fresh(card) ? TUI_INK_B : SHOW_DIM};
-    tui_meter(area, row, column, width, &part, 1, card->now.power_limit_watts);
-}
-
 static struct str power_text(struct watch_draw *d, const struct device_gauges *g) {
     if (isnan(g->power_watts)) return STR("–");
     if (isnan(g->power_limit_watts)) return str_format(d->scratch, "%.0f W", g->power_watts);
@@ -160,7 +154,8 @@ static void draw_busy(struct watch_draw *d, struct tui_area area, const struct d
                   watch_text_percent(d, card->now.utilisation));
     tui_put(area, 1, power_at, SHOW_DIM, STR("power"));
     int width = area.columns - power_at - 6 - 14;
-    meter_power(card, area, 1, power_at + 6, width);
+    struct tui_part power = {card->now.power_watts, is_fresh(card) ? TUI_INK_B : SHOW_DIM};
+    tui_meter(area, 1, power_at + 6, width, &power, 1, card->now.power_limit_watts);
     tui_put_field(area, 1, power_at + 6 + width, 14, SHOW_RIGHT, SHOW_PLAIN,
                   power_text(d, &card->now));
 }

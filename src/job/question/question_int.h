@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the question room: what its files take out of config and options into the plan.
+#pragma once
+
+#include "job/question/question.h"
+
+// A model that is a folder of the user's own, as transformers reads it, its config.json, one of the
+// Hugging Face cache, or a copy of a known one under another owner: what counts is its shape.
+
+// Where the plan's model is a folder or a config.json (also behind hf:), or a name of the hub that
+// neither tapes nor tables have: the template of its shape, or the model of the same shape that
+// there are tapes of; or none, and why, as a note. Weights that it has in few bits go into the plan
+// or become a guard. FAIL_INPUT: there is none, and it is needed.
+int question_local(struct question *q, bool is_optional, struct fail *why);
+
+// A config of an ensemble: several models, trained one after another with the same settings.
+
+// Puts into the plan that one of the config's models which needs the most memory, and names all.
+// FAIL_INPUT: one of them has no tape, so nobody knows.
+int question_several(struct question *q, struct fail *why);
+
+// A config of torchtitan: its FSDP2, its selective checkpointing and its tensor parallelism, which
+// templates have as that program applies them.
+
+// Takes what the config and --tp say into the plan; with --tp FSDP2 is torchtitan's. FAIL_USAGE.
+int question_titan(struct question *q, const struct question_options *o, struct fail *why);
+// Of so many GPUs in all, those that are data-parallel. FAIL_INPUT: they cannot be divided.
+int question_titan_ranks(const struct question *q, const struct question_options *o,
+                         int64_t *ret_ranks, struct fail *why);
+// Whether the plan has what the guard names.
+bool question_titan_models(const struct question *q, const struct config_guard *g);
+
+// A fused loss of a language model: from the command line, or from what the config says of it.
+
+// Puts it into the plan. What the config says only in part stays one of its guards.
+int question_loss(struct question *q, const struct question_options *o, struct fail *why);
+// After all else of the plan is known: a config's loss that no tape or template covers becomes one
+// of its guards again.
+void question_loss_check(struct question *q, const struct question_options *o);
+// Whether a guard of the config is in the plan.
+bool question_loss_models(const struct question *q, const struct config_guard *g);
