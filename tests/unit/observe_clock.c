@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 
+#include <math.h>
 #include <time.h>
 
 enum { PAUSE_US = 20000, EACH = 3 };
@@ -98,11 +99,56 @@ static void a_clock_that_is_set_makes_nothing_older(void **state) {
     assert_int_equal(remove_all(folder), 0);
 }
 
+// The summary of a night: what is over, and what was lost, in spite of a clock that jumps.
+static void a_night_is_as_long_as_it_was(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const char *folder = make_machine(
+        &a, "{\"machine\": 1, \"devices\": [{\"name\": \"A\", \"gauges\": {\"temperature_c\": 90, "
+            "\"gpu_percent\": 0}, "
+            "\"samples\": [{\"at_ms\": 240000, \"gauges\": {\"temperature_c\": 40}}]}]}");
+    // Two minutes a second: hot for four, and over before the rules have their second turn.
+    const struct observe_options options = {.machine = folder,
+                                            .interval_ms = 10,
+                                            .speed = 120,
+                                            .minutes = 60,
+                                            .no_runs = true,
+                                            .alerts = "temperature=83"};
+    struct watch *w = open_watch(&a, &options);
+    const struct observe_view *v = watch_for(w, 10);
+    for (int i = 0; i < 2000 && v->resolved_count == 0; i++) v = watch_for(w, 10);
+    assert_int_equal(v->resolved_count, 1);
+    const int64_t lasted_ms = v->resolved[0].until_ms - v->resolved[0].since_ms;
+    const int64_t ago_ms = v->at_ms - v->resolved[0].until_ms;
+    assert_true(lasted_ms > 0 && ago_ms >= 0);
+    for (int64_t set = -7200; set <= 7200; set += 14400) {
+        const int64_t began_ms = v->at_ms;
+        const int64_t by_ms = (set - set_by_s) * 1000;
+        set_by_s = set;
+        int turns = 0;
+        while (turns++ < 1200 && llabs(v->at_ms - began_ms - by_ms) > 60000) v = watch_for(w, 10);
+        assert_true(llabs(v->at_ms - began_ms - by_ms) <= 60000);
+        assert_int_equal(v->resolved_count, 1);
+        assert_int_equal(v->resolved[0].until_ms - v->resolved[0].since_ms, lasted_ms);
+        assert_true(v->at_ms >= v->resolved[0].until_ms &&
+                    v->at_ms - v->resolved[0].until_ms < ago_ms + 60000);
+    }
+    // Minutes are of what was watched: no hours came in, and none went.
+    struct observe_day day = observe_day_of(&v->cards[0]);
+    double watched_s = (double)(v->at_ns - v->started_ns) / 1e9; // of the recording's time
+    assert_true(day.seconds > 60 && day.seconds <= watched_s);
+    assert_true(fabs(day.idle_seconds - day.seconds) < 1);
+    set_by_s = 0;
+    observe_close(w);
+    assert_int_equal(remove_all(folder), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_clocks_are_of_one_moment),
         cmocka_unit_test(a_view_has_the_time_of_its_reading),
         cmocka_unit_test(a_clock_that_is_set_makes_nothing_older),
+        cmocka_unit_test(a_night_is_as_long_as_it_was),
     };
     return cmocka_run_group_tests_name("watch_clock", tests, NULL, NULL);
 }

@@ -234,28 +234,30 @@ bool rules_card_clocks(const struct view *v, struct finding *f) {
 // hint.
 bool rules_card_throttled(const struct view *v, struct finding *f) {
     const struct device_gauges *g = &v->card->now;
+    struct arena *a = v->arena;
+    const double hot = g->hw_thermal_seconds, brake = g->power_brake_seconds,
+                 warm = g->sw_thermal_seconds, limit = g->power_cap_seconds;
     const struct {
-        const char *what;
+        struct str text; // each by a format of its own, so that each is known in other languages
         double seconds;
         bool is_trouble;
     } counters[] = {
-        {"hardware thermal", g->hw_thermal_seconds, true},
-        {"power brake", g->power_brake_seconds, true},
-        {"software thermal", g->sw_thermal_seconds, true},
-        {"power limit", g->power_cap_seconds, false},
+        {str_format(a, "hardware thermal %.1f s", hot), hot, true},
+        {str_format(a, "power brake %.1f s", brake), brake, true},
+        {str_format(a, "software thermal %.1f s", warm), warm, true},
+        {str_format(a, "power limit %.1f s", limit), limit, false},
     };
-    struct buf b = buf_new(v->arena);
+    struct buf b = buf_new(a);
     double trouble = 0;
     if (!answers(v)) return false;
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
         if (isnan(counters[i].seconds)) continue;
-        buf_format(&b, "%s%s %.1f s", b.count ? ", " : "", counters[i].what, counters[i].seconds);
+        buf_format(&b, "%s%.*s", b.count ? ", " : "", STR_ARG(counters[i].text));
         if (counters[i].is_trouble) trouble += counters[i].seconds;
     }
     if (b.count == 0) return false;
-    struct str evidence =
-        str_format(v->arena, "since the driver was loaded: %.*s", STR_ARG(buf_str(&b)));
-    struct str value = str_format(v->arena, "%.1f s", trouble);
+    struct str evidence = str_format(a, "since the driver was loaded: %.*s", STR_ARG(buf_str(&b)));
+    struct str value = str_format(a, "%.1f s", trouble);
     return finding_say(f, trouble > 60 ? FINDING_NOTE : FINDING_OK, value, evidence,
                        trouble > 60 ? "improve cooling and power supply if trainings slow down"
                                     : NULL);

@@ -6,6 +6,8 @@
 #include "base/unit.h"
 #include "verbs/watch/screen.h"
 
+#include "base/say.h"
+
 #include <math.h>
 
 #define SECOND_NS 1e9
@@ -84,11 +86,12 @@ static void draw_title(struct watch_draw *d, struct tui_area area, int place) {
     if (g->at_ns && (stale.len == 0 || end > 70)) {
         if (!isnan(g->fan)) {
             struct str fan = watch_text_percent(d, g->fan);
-            put_right(area, 0, &end, SHOW_DIM, str_format(d->scratch, "fan %.*s", STR_ARG(fan)));
+            put_right(area, 0, &end, SHOW_DIM, str_format(d->scratch, _("fan %.*s"), STR_ARG(fan)));
         }
         if (!isnan(g->memory_temperature_celsius)) {
             struct str t = watch_text_temperature(d, g->memory_temperature_celsius);
-            put_right(area, 0, &end, SHOW_DIM, str_format(d->scratch, "memory %.*s", STR_ARG(t)));
+            put_right(area, 0, &end, SHOW_DIM,
+                      str_format(d->scratch, _("memory %.*s"), STR_ARG(t)));
         }
         if (!isnan(g->temperature_celsius)) {
             struct str t = watch_text_temperature(d, g->temperature_celsius);
@@ -210,7 +213,7 @@ static struct str throttle_reasons(struct watch_draw *d, const struct observe_wi
     struct buf b = buf_new(d->scratch);
     for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
         if (!(reasons[i].share >= throttled_seen)) continue;
-        buf_format(&b, "%s%s %.*s", b.count ? ", " : " (", reasons[i].name,
+        buf_format(&b, "%s%s %.*s", b.count ? ", " : " (", say(reasons[i].name),
                    STR_ARG(watch_text_percent(d, reasons[i].share)));
     }
     if (b.count) buf_byte(&b, ')');
