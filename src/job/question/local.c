@@ -181,6 +181,7 @@ static const struct shape *namesake(const struct shape_table *shapes, struct str
     if (id.len == 0) return shape_find_copy(shapes, model, ret);
     const struct shape *known = shape_find(shapes, id);
     if (known) *ret = *known;
+    if (known && shape_is_id(id)) ret->ids = id;
     return known ? known : shape_find_copy(shapes, id, ret);
 }
 
@@ -197,7 +198,7 @@ static int take_name(struct question *q, struct str model, bool is_optional, str
         return take_file(q, model, path, "is in the Hugging Face cache", is_optional, why);
     const struct shape *original = namesake(&shapes, model, &f.shape);
     if (!original) return 0;
-    f.source = shape_id(original);
+    f.source = shape_id(&f.shape);
     f.is = str_format(
         a, "%.*s is taken for %.*s, whose name it has (its own config.json was not read)",
         STR_ARG(model), STR_ARG(f.source));

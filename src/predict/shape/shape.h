@@ -46,8 +46,8 @@ const struct shape *shape_at(const struct shape_table *t, ptrdiff_t at);
 const struct shape *shape_find(const struct shape_table *t, struct str name);
 // The row whose name a hub's name has under another owner, with another's ending for weights in few
 // bits or with one for instructions: "NousResearch/Meta-Llama-3-8B", "unsloth/llama-3-8b-bnb-4bit",
-// "Qwen/Qwen2-1.5B-Instruct". *ret: that row's shape, its quant what the ending says. NULL: there is
-// none, or several.
+// "Qwen/Qwen2-1.5B-Instruct". *ret: that row's shape, its ids the name that it is, its quant what
+// the ending says. NULL: there is none, or several.
 const struct shape *shape_find_copy(const struct shape_table *t, struct str name,
                                     struct shape *ret);
 void shape_offer(const struct shape_table *t, struct near *near); // all names

@@ -200,6 +200,7 @@ static const struct {
     {"-AWQ", "AWQ"},
     {"-AWQ-INT4", "AWQ"},
     {"-FP8", "FP8 weights"},
+    {"-fp16", ""},
     {NULL, ""},
 };
 
@@ -215,13 +216,16 @@ static struct str without_maker(struct str id) {
     return has ? str_slice(name, maker.len, name.len) : name;
 }
 
-// The only row that has a name of that end; NULL: none has, or several have.
-static const struct shape *find_bare(const struct shape_table *t, struct str wanted) {
+// The only row that has a name of that end, and which of its names; NULL: none has, or several.
+static const struct shape *find_bare(const struct shape_table *t, struct str wanted,
+                                     struct str *ret_id) {
     ptrdiff_t found = -1;
     for (ptrdiff_t row = 0; row < t->count; row++) {
         for (struct str rest = t->rows[row].ids; rest.p;) {
-            if (!str_equal_nocase(without_maker(str_cut(&rest, ',')), wanted)) continue;
+            const struct str id = str_cut(&rest, ',');
+            if (!str_equal_nocase(without_maker(id), wanted)) continue;
             if (found >= 0 && found != row) return NULL;
+            if (found < 0) *ret_id = id;
             found = row;
         }
     }
@@ -238,13 +242,15 @@ const struct shape *shape_find_copy(const struct shape_table *t, struct str name
     while (copies[i].ending && !ends_nocase(name, str_of(copies[i].ending))) i++;
     struct str ending = str_of(copies[i].ending), wanted = without_maker(name);
     wanted.len -= ending.len;
-    const struct shape *found = find_bare(t, wanted);
+    struct str id;
+    const struct shape *found = find_bare(t, wanted, &id);
     for (int k = 0; !found && taught[k]; k++) {
         if (ends_nocase(wanted, str_of(taught[k])))
-            found = find_bare(t, str_slice(wanted, 0, wanted.len - str_of(taught[k]).len));
+            found = find_bare(t, str_slice(wanted, 0, wanted.len - str_of(taught[k]).len), &id);
     }
     if (!found) return NULL;
     *ret = *found;
+    ret->ids = id;
     ret->quant = str_of(copies[i].quant);
     return found;
 }
