@@ -303,14 +303,17 @@ def nonzero(rec, args, kwargs):
 
 
 def _is_mask(indices):
-    """Are these one mask of true and false? Its places are unknown: all of them count, which is what full batches give."""
+    """Are these one mask of true and false? Its places are unknown: all of them count, which is what full batches give, or as many
+    as the job says (rec.counted)."""
     return len(indices) == 1 and indices[0] is not None and indices[0].dtype == torch.bool
 
 
 def _places(rec, mask, op):
-    """What nonzero finds of it for the call."""
+    """How many places nonzero finds of it for the call."""
+    count = rec.counted.get(tuple(mask.shape), mask.numel())
     rec.unknown_value()
-    rec.scratch(8 * mask.dim() * mask.numel(), op + ".nonzero")
+    rec.scratch(8 * mask.dim() * count, op + ".nonzero")
+    return count
 
 
 @rule("index.Tensor")
@@ -319,8 +322,7 @@ def index(rec, args, kwargs):
     if not _is_mask(indices):
         return aten.index.Tensor(x, indices)
     mask = indices[0]
-    _places(rec, mask, "index")
-    return empty([mask.numel()] + list(x.shape[mask.dim():]), x.dtype)
+    return empty([_places(rec, mask, "index")] + list(x.shape[mask.dim():]), x.dtype)
 
 
 @rule("index_put")
@@ -329,17 +331,16 @@ def index_put(rec, args, kwargs):
     x, indices = args[:2]
     if rec.log.kind != "backward" or not _is_mask(indices) or not (len(args) > 3 and args[3]):
         return aten.index_put.default(*args, **kwargs)
-    _places(rec, indices[0], "index_put")  # and adding up sorts them (native/cuda/Indexing.cu, index_put_with_sort_kernel)
+    count = _places(rec, indices[0], "index_put")  # and adding up sorts them (native/cuda/Indexing.cu, index_put_with_sort_kernel)
     for name in ("linear", "sorted", "original"):
-        rec.scratch(8 * indices[0].numel(), "index_put." + name)
+        rec.scratch(8 * count, "index_put." + name)
     return x
 
 
 @rule("masked_select")
 def masked_select(rec, args, kwargs):
     x, mask = args
-    _places(rec, mask, "masked_select")
-    return empty([mask.numel()], x.dtype)
+    return empty([_places(rec, mask, "masked_select")], x.dtype)
 
 
 @rule("logsumexp")

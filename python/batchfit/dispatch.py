@@ -96,6 +96,7 @@ class Recorder(TorchDispatchMode):
         self.unknown_values = 0
         self.work = None
         self.quiet = False
+        self.counted = {}  # of masks whose shape stands here, how many places count; of others all
         self.is_titan = knobs.script_defaults == "torchtitan"
         self._knobs = knobs
         self._seen, self._scratch, self._trials = set(), [], 0

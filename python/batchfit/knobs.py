@@ -29,14 +29,15 @@ KNOBS = {
     "zero_grad": (("none", "zero"), "gradients set to None or filled with zeros"),
     "img_size": (int, "side of the square image in pixels"),
     "seq_len": (int, "sequence length (of the encoder) in tokens"),
-    "target_len": (int, "target length in tokens (seq2seq)"),
+    "target_len": (int, "target length in tokens (seq2seq), or a completion's (GRPO)"),
     "mode": (("train", "inference"), "training or forward only"),
     "attention": (("fused", "math"), "scaled_dot_product_attention's fused kernels or plain matmul + softmax"),
     "num_classes": (int, "number of classes"),
     "loss": (str, "ce or label-smoothing (classification); of a decoder liger (with its other layers, as transformers' use_liger_kernel has "
              "it; liger:loss without; liger@0.5.2 of that version), chunked or chunked:N (torchtune's), cut (Apple's), dpo (trl's: pairs, and "
              "a reference model or the adapter switched off), dpo:precomputed, dpo@1.15 (of that version), dpo:llamafactory; "
-             "pairs alone: orpo, cpo, cpo-simpo, simpo, orpo@1.14, orpo:llamafactory; kto, kto@1.15; reward (trl's RewardTrainer); hf: only"),
+             "pairs alone: orpo, cpo, cpo-simpo, simpo, orpo@1.14, orpo:llamafactory; kto, kto@1.15; reward (trl's RewardTrainer); "
+             "grpo, grpo:reference, grpo@1.15 (--target-len: tokens of a completion); hf: only"),
     "clip_grad": (float, "clip_grad_norm_ at this norm (0: off)"),
     "cudnn_benchmark": (bool, "torch.backends.cudnn.benchmark: empty_cache() after each trial"),
     "prefetch": (bool, "timm's side-stream loader: three float batches and one of bytes in stream 1"),

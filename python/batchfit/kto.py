@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from . import build
-from .preference import BETA, PairJob, Tiled, Whole, uncheckpointed
+from .preference import BETA, MEANS, PairJob, Tiled, Whole, uncheckpointed
 
 
 class _Samples:
@@ -84,16 +84,16 @@ class KtoJob(PairJob):
             if self.reference is not None:
                 return self._others(self.reference, inputs, False), self._call(way, self.reference, way.inputs, False)
             with self.model.disable_adapter():
-                return self._others(self.model, inputs, True), self._call(way, self.model, way.inputs, True)
+                return self._others(self.model, inputs, MEANS), self._call(way, self.model, way.inputs, MEANS)
 
     def forward_loss(self, inputs):
         """(None, loss)"""
         labels = inputs["label"]
         good = labels.sum()
         bad = len(labels) - good
-        others = self._others(self.model, inputs, True)
+        others = self._others(self.model, inputs, MEANS)
         way = self._way(inputs)
-        out = self._call(way, self.model, way.inputs, True)
+        out = self._call(way, self.model, way.inputs, MEANS)
         scores = way.sums(out)
         places = torch.nonzero(labels, as_tuple=False).view(-1)
         none = torch.nonzero(~labels, as_tuple=False).view(-1)[:0]

@@ -27,6 +27,7 @@ PREFERENCES = {
     "cpo-simpo": _Known(has_cross_entropy=True, **_ALONE),
     "simpo": _Known(parts=("llamafactory",), **_ALONE),
     "kto": _Known((1, 0, 0), ("whole", "tiled"), step="kto"),
+    "grpo": _Known((0, 16, 0), ("whole", "tiled"), parts=("reference",), step="grpo", has_reference=False),
     "reward": _Known((0, 24, 0), ("whole", "whole"), step="reward", has_reference=False),
 }
 
@@ -70,7 +71,7 @@ class Preference:
             raise UsageError("--loss %s: choose from %s (trl's, any version from %d.%d on)" % (
                 text, ", ".join(filter(None, [self.name, self.name + "@%d.%d" % known.new[:2]] + [self.name + ":" + p for p in known.parts[1:]])), *known.since[:2]))
         self.way = part if part == "llamafactory" else known.ways[version >= known.new]
-        self.has_reference = known.has_reference and not self.is_precomputed
+        self.has_reference = (known.has_reference or part == "reference") and not self.is_precomputed
         self.has_cross_entropy = known.has_cross_entropy and part != "llamafactory"
         self.step = known.step if part != "llamafactory" else None
         self.is_of_head = self.step == "reward"  # one that gives a number in place of words

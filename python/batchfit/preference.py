@@ -25,7 +25,8 @@ from .sources.job import TextJob
 IGNORED = -100
 ROWS, COLUMNS = 4096, 32768  # of a tile
 BETA = 0.1
-ALL_FIGURES = 2  # of what the head tells of tokens besides their scores: KTO's and GRPO's trainers do not ask which were likeliest
+# What the head tells of tokens besides their scores: GRPO's trainer asks for the entropy alone, KTO's not for which were likeliest.
+ENTROPY, MEANS, ALL_FIGURES = 1, 2, 3
 ENTROPY_ROWS = 128  # tokens of which the entropy is made at a time (entropy_from_logits)
 
 
@@ -71,11 +72,11 @@ class _Scores(torch.autograd.Function):
         log_z = highest + torch.log(total)
         scores = own - log_z
         entropy = log_z - weighted / total if with_figures else None
-        logits = mean / weight.shape[0] if with_figures else None
+        logits = mean / weight.shape[0] if with_figures >= MEANS else None
         is_first = (own >= highest) & (own > before) if with_figures == ALL_FIGURES else None
         ctx.save_for_backward(hidden, weight, target, log_z, log_z if entropy is None else entropy)
         ctx.dtype = dtype
-        if with_figures:
+        if with_figures >= MEANS:
             ctx.mark_non_differentiable(*(x for x in (logits, is_first) if x is not None))
         del tile, rows, squares
         return scores, entropy, logits, is_first
@@ -209,6 +210,16 @@ class Chosen(torch.autograd.Function):
         return out, None
 
 
+def entropy_of(logits):
+    """Of each token, made of some tokens at a time."""
+    flat = logits.reshape(-1, logits.shape[-1])
+    each = torch.empty(flat.shape[0], dtype=flat.dtype, device=flat.device)
+    chunk = F.log_softmax(flat[:min(ENTROPY_ROWS, flat.shape[0])], dim=-1)
+    -(torch.exp(chunk) * chunk).sum(-1)
+    del chunk
+    return torch.empty_like(each).reshape(logits.shape[0], -1)
+
+
 class Whole(Tiled):
     """What it has before: all logits, which accelerate hands out in fp32. Versions from 0.12 to 0.28 take copies of fewer."""
 
@@ -231,12 +242,7 @@ class Whole(Tiled):
 
     @staticmethod
     def entropy(out):
-        flat = out[..., :-1, :].detach().reshape(-1, out.shape[-1])
-        each = torch.empty(flat.shape[0], dtype=flat.dtype, device=flat.device)
-        chunk = F.log_softmax(flat[:min(ENTROPY_ROWS, flat.shape[0])], dim=-1)
-        -(torch.exp(chunk) * chunk).sum(-1)
-        del chunk
-        return torch.empty_like(each).reshape(out.shape[0], -1)
+        return entropy_of(out[..., :-1, :].detach())
 
     @staticmethod
     def halves(out):

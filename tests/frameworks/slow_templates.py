@@ -47,6 +47,15 @@ class TestSeven(Compared):
                     for shape in TWO:
                         self.compare(family, kind, checkpointing, shape)
 
+    def test_completions(self):
+        for kind in families.COMPLETIONS:
+            for checkpointing in (False, True):
+                for shape in SHAPES:
+                    self.compare("llama", kind, checkpointing, shape)
+                for family in ("mistral", "qwen2", "qwen3"):
+                    for shape in TWO:
+                        self.compare(family, kind, checkpointing, shape)
+
     def test_ranks(self):
         for family in ("qwen2", "qwen3"):
             for shape in TWO:

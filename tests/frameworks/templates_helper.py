@@ -54,6 +54,10 @@ OWN_SHAPES = {
     "gemma3_text": {"1B b2 s2048": dict(_shape(2, 2048, 1152, 4, 1, 6912, 262144, 256), L=26),
                     "270M b8 s512": dict(_shape(8, 512, 640, 4, 1, 2048, 262144, 256), L=18),
                     "1B b1 s8192": dict(_shape(1, 8192, 1152, 4, 1, 6912, 262144, 256), L=12)},
+    "gemma3": {"4B b2 s2048": dict(_shape(2, 2048, 2560, 8, 4, 10240, 262208, 256), L=12),
+               "12B b1 s4096": dict(_shape(1, 4096, 3840, 16, 8, 15360, 262208, 256), L=13),
+               "27B b3 s1000": dict(_shape(3, 1000, 5376, 32, 16, 21504, 262208), L=14),
+               "4B b8 s512": dict(_shape(8, 512, 2560, 8, 4, 10240, 262208, 256), L=34)},
     "phi3": {"mini b2 s4096": _shape(2, 4096, 3072, 32, 32, 8192, 32064, 96),
              "mini b1 s1000": dict(_shape(1, 1000, 3072, 32, 32, 8192, 32064, 96), L=32),
              "phi-4 b4 s2048": _shape(4, 2048, 5120, 40, 10, 17920, 100352),
@@ -96,11 +100,13 @@ class Compared(unittest.TestCase):
     def compare(self, family, kind, checkpointing, shape, tied=False):
         """The shipped template of the shape's kind, at the shape, is the tape that a recording gives."""
         value = OWN_SHAPES.get(family, SHAPES)[shape]
+        if kind in families.COMPLETIONS:
+            value = dict(value, Y=2 * value["S"] // 3)
         one = value["B"] == 1 and kind not in families.PAIRS  # of pairs there are two sequences then
         variant = families.Variant(family, kind, checkpointing, value["G"] > 1, tied, one)
         if variant.one and (kind in families.ANY_BATCH or (family, kind) in families.ANY_BATCH_OF):
             return  # a template for more serves it, too
-        if value["B"] == 1 and kind.startswith(("orpo", "kto")):
+        if value["B"] == 1 and kind.startswith(("orpo", "kto", "grpo")):
             return  # it has copies that vanish there
         if variant.is_split:  # of one GPU of four, or of as many as there are heads of keys and values
             among = value["K"] if kind in families.SINGLE_KINDS else 4

@@ -7,6 +7,7 @@
 """
 
 import collections
+import contextlib
 import importlib
 import json
 import os
@@ -21,7 +22,7 @@ sys.path[:0] = [os.path.join(HERE, "..", "..", "python")]
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch  # noqa: E402
-from trl.trainer import utils  # noqa: E402
+from trl.trainer import grpo_trainer, utils  # noqa: E402
 from trl.trainer.dpo_config import DPOConfig  # noqa: E402
 from trl.trainer.dpo_trainer import DPOTrainer  # noqa: E402
 from trl.trainer.kto_trainer import KTOTrainer  # noqa: E402
@@ -42,6 +43,7 @@ from batchfit.knobs import Knobs  # noqa: E402
 
 # Whole tiles, so that ours are as many as theirs are large: 2 x 8 answers of 513 tokens, and 65,536 words.
 BATCH, TOKENS = 8, 513
+COMPLETION = 256  # of these tokens, of 32 completions
 CONFIG = dict(model_type="llama", hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
               head_dim=16, vocab_size=65536, max_position_embeddings=1024, tie_word_embeddings=False)
 
@@ -73,6 +75,8 @@ def _as_on_a_gpu():
     yield mock.patch.object(utils, "is_triton_available", lambda: True)
     yield mock.patch.object(utils, "_supports_trl_loss_kernel", lambda *args: True)
     yield mock.patch.object(utils, "_fused_logprob_entropy", _of_kernel(), create=True)
+    for name in ("nanmin", "nanmax"):  # a value that nobody knows is taken for true, so all would be NaN
+        yield mock.patch.object(grpo_trainer, name, lambda x: (torch.isnan(x).all(), torch.min(x[~torch.isnan(x)]))[1])
     yield mock.patch.object(torch, "is_autocast_enabled", lambda kind="cuda": enabled("cuda"))
     yield mock.patch.object(torch, "get_autocast_dtype", lambda kind: dtype("cuda"))
 
@@ -140,9 +144,28 @@ def _reward(job, knobs, folder):
     return made
 
 
-TRAINERS = {"dpo": _dpo, "orpo": _alone(ORPOTrainer), "cpo": _alone(CPOTrainer, cpo_alpha=1.0),
+def _grpo(job, knobs, folder):
+    """And the one of groups of completions."""
+    del folder
+    made = object.__new__(grpo_trainer.GRPOTrainer)
+    accelerator = dict(ACCELERATOR.__dict__, is_main_process=False, reduce=lambda x, reduction: x, num_processes=1, autocast=contextlib.nullcontext)
+    made.model, made.accelerator = job.model, types.SimpleNamespace(**accelerator)
+    made.args = types.SimpleNamespace(delta=None, steps_per_generation=1, use_bias_correction_kl=False)
+    made.beta, made.loss_type, made.importance_sampling_level = 0.04 if job.how.has_reference else 0.0, "dapo", "token"
+    made.epsilon_low, made.epsilon_high, made.top_entropy_quantile, made.off_policy_mask_threshold = 0.2, 0.2, 1.0, None
+    made.temperature, made.use_vllm, made.use_liger_kernel, made.aux_loss_enabled, made._entropy_bonus_enabled = 1.0, False, False, False, False
+    made.current_gradient_accumulation_steps, made.model_kwarg_keys = 1, ("logits_to_keep",)
+    made._metrics = {"train": collections.defaultdict(list)}
+    reference, job.reference = job.reference, None  # its scores come with the batch
+    _heads(job, knobs, "entropy")
+    job.reference = reference
+    return made
+
+
+TRAINERS = {"grpo": _grpo, "dpo": _dpo, "orpo": _alone(ORPOTrainer), "cpo": _alone(CPOTrainer, cpo_alpha=1.0),
             "simpo": _alone(CPOTrainer, cpo_alpha=0, loss_type="simpo"), "kto": _kto, "reward": _reward}
-NAMES = {"completion": "completion_mask", "chosen": "ref_chosen_logps", "rejected": "ref_rejected_logps"}  # of what we call otherwise
+NAMES = {"completion": "completion_mask", "chosen": "ref_chosen_logps", "rejected": "ref_rejected_logps",
+         "old": "old_per_token_logps", "referred": "ref_per_token_logps"}  # of what we call otherwise
 
 
 class _Theirs:
@@ -152,8 +175,12 @@ class _Theirs:
         self.trainer, self.job = TRAINERS[job.how.name](job, knobs, folder), job
 
     def forward_loss(self, inputs):
+        compute = self.trainer.compute_loss
+        if self.job.how.name == "grpo":
+            self.job.count(inputs)
+            compute = self.trainer._compute_loss  # around which the other measures times
         with mock.patch.object(torch, "nonzero", _all_or_none()):
-            return None, self.trainer.compute_loss(self.job.model, {NAMES.get(name, name): x for name, x in inputs.items()})
+            return None, compute(self.job.model, {NAMES.get(name, name): x for name, x in inputs.items()})
 
 
 def _all_or_none():
@@ -171,11 +198,12 @@ def _log(folder, theirs, **said):
     with open(path, "w", encoding="utf-8") as f:
         json.dump(CONFIG, f)
     composites.install()
-    knobs = Knobs("hf", torch.__version__, dict(dict(precision="bf16", weights="bf16", fused_optimizer=True, seq_len=TOKENS), **said))
+    knobs = Knobs("hf", torch.__version__, dict(dict(precision="bf16", weights="bf16", fused_optimizer=True, seq_len=TOKENS,
+                                                     target_len=COMPLETION if said["loss"].startswith("grpo") else None), **said))
     job = prepare.load("hf:" + path, knobs)
     if theirs:
         job.forward_loss = _Theirs(job, knobs, folder).forward_loss
-    return recorder.recorded(job, knobs, BATCH * (2 if job.how.name == "kto" else 1))  # whose samples are no pairs
+    return recorder.recorded(job, knobs, BATCH * {"kto": 2, "grpo": 4}.get(job.how.name, 1))  # whose samples are no pairs
 
 
 def _added(events):
@@ -200,7 +228,7 @@ def _sequence(log):
             most.append(0)
         if e[0] == "a":
             sizes[e[1]] = e[2]
-            asked.append((e[2], {"full": "empty", "zeros": "empty", "_to_copy": "empty"}.get(e[4], e[4])))
+            asked.append((e[2], {"full": "empty", "zeros": "empty", "_to_copy": "empty", "max": "min"}.get(e[4], e[4])))
         if e[0] in "af":
             now += sizes[e[1]] * (1 if e[0] == "a" else -1)
             most[-1] = max(most[-1], now)
@@ -228,6 +256,8 @@ ALONE = {
 
 
 KTO = {name: dict(said, loss=said["loss"].replace("dpo", "kto")) for name, said in BY_TILES.items() if "precomputed" not in name}
+GRPO = {"%s%s" % (name, part and ", reference"): dict(said, loss="grpo%s@1.16" % part)
+        for part in ("", ":reference") for name, said in ALONE.items()}
 REWARD = {name: dict(said, loss="reward") for name, said in ALONE.items()}
 
 
@@ -266,6 +296,11 @@ class AsTrl(unittest.TestCase):
             with self.subTest(name):
                 self.compare(**said)
 
+    def test_grpo(self):
+        for name, said in GRPO.items():
+            with self.subTest(name):
+                self.compare(**said)
+
     def test_reward(self):
         for name, said in REWARD.items():
             with self.subTest(name):
@@ -293,6 +328,9 @@ OF_LOGITS = {
     "simpo": dict(loss="simpo", precision="amp-bf16"),
     "kto": dict(loss="kto", precision="amp-bf16"),
     "kto, lora": dict(loss="kto", precision="amp-bf16", adapter="lora:4", checkpointing=True),
+    "grpo": dict(loss="grpo", precision="amp-bf16"),
+    "grpo, fp32, reference": dict(loss="grpo:reference", precision="amp-bf16", weights="fp32"),
+    "grpo, lora": dict(loss="grpo", precision="amp-bf16", adapter="lora:4", checkpointing=True),
 }
 PEAKS = {
     "full": [6638795252, 8681315000, 6681165640, 8723685388],
@@ -305,6 +343,9 @@ PEAKS = {
     "simpo": [3298007536, 8664586488, 3340377924, 8706956876],
     "kto": [8688119840, 8681512008, 8730490228, 8723882396],
     "kto, lora": [8628812344, 8624305760, 8637397672, 8632891088],
+    "grpo": [4518210616, 8703929664, 4560581004, 8746300052],
+    "grpo, fp32, reference": [4600702008, 8786421056, 4676923020, 8862642068],
+    "grpo, lora": [4438660624, 8624379672, 4447245952, 8632965000],
 }
 
 
@@ -364,7 +405,7 @@ def _peaks():
 def _table():
     for patch in _as_on_a_gpu():
         patch.start()
-    recorded = [pair for part in (BY_TILES, ALONE, KTO, REWARD) for pair in part.items()]
+    recorded = [pair for part in (BY_TILES, ALONE, KTO, GRPO, REWARD) for pair in part.items()]
     for name, said in recorded + list(OF_LOGITS.items()):
         with tempfile.TemporaryDirectory() as folder:
             ours, theirs = (_passes(_log(folder, which, **said)) if not which or (name, said) in recorded else PEAKS[name] for which in (False, True))

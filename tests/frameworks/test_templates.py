@@ -49,9 +49,31 @@ class TestDims(unittest.TestCase):
         self.assertEqual(dims.text(d.product(16 * v["B"])), "16B")
         self.assertIsNone(d.product(8 * v["B"] * (v["S"] + 1)))
 
+    def test_a_completion_behind_a_prompt(self):
+        d = dims.first("SDFVEKLBY", beside=-1, alone="B", completion=True)
+        v = d.value
+        self.assertEqual(dims.text(d.product(8 * v["B"] * (v["S"] - v["Y"]))), "8BS-8BY")
+        self.assertEqual(dims.text(d.product(2 * v["B"] * (v["Y"] + 1) * v["V"])), "2BYV+2BV")
+        self.assertEqual(dims.text(d.product(4 * v["B"] * (v["S"] - 1))), "4BS-4B")
+        self.assertIsNone(d.product(4 * v["B"] * (v["Y"] - 1)))
+
     def test_two_sets_have_no_marker_in_common_at_one_place(self):
         one, two = dims.first("SDFVEKLBGR"), dims.second("SDFVEKLBGR")
         self.assertFalse([k for k in one.marker if one.marker[k] == two.marker[k]])
+
+
+class TestTower(unittest.TestCase):
+    """What Gemma 3 has beside its text model: sizes of its own."""
+
+    def test_sizes(self):
+        d = dims.first("SDFVEKLBGR")
+
+        class Log:
+            rounded, shards = {}, {}
+        for size, text in ((4304 * 1152 * 2, "9916416"), (4304 * d.value["R"] * 4, "17216R")):
+            for where in ("base_model.model.model.vision_tower.encoder.layers.3.mlp.fc1", "model.layers.3.mlp.fc1"):
+                terms = make._terms(["a", 1, size, "param", "-", where, 0], Log, d, 3)
+                self.assertEqual(terms and dims.text(terms), text if "vision_tower" in where else None)
 
 
 class TestOtherDims(unittest.TestCase):
@@ -416,6 +438,7 @@ class TestShipped(Compared):
     def test_families_of_another_kind(self):
         self.compare("gemma2", "full", True, "9B b1 s4096", tied=True)
         self.compare("gemma3_text", "qlora", False, "1B b2 s2048", tied=True)
+        self.compare("gemma3", "qlora-dropout", True, "4B b2 s2048", tied=True)
         self.compare("phi3", "lora", True, "phi-4 b4 s2048")
         self.compare("gemma", "lora", False, "2B b2 s2048", tied=True)
 
@@ -425,6 +448,8 @@ class TestShipped(Compared):
         self.compare("llama", "dpo-llamafactory-lora", True, "8B b2 s2048")
         self.compare("llama", "orpo-lora", True, "8B b2 s2048")
         self.compare("llama", "kto-qlora", True, "3B b4 s1000")
+        self.compare("llama", "grpo-lora", True, "8B b2 s2048")
+        self.compare("qwen2", "grpo-tiled-full", False, "3B b4 s1000")
         self.compare("qwen3", "reward-full", False, "qwen3-4B b8 s8192")
 
     def test_families_that_are_no_llama(self):

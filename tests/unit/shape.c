@@ -177,6 +177,7 @@ static void a_window_is_the_config_s_or_its_family_s(void **state) {
         int64_t window;
     } cases[] = {{"mistralai/Mistral-7B-v0.1", 4096},
                  {"google/gemma-3-1b-it", 512},
+                 {"google/gemma-3-4b-it", 1024},
                  {"microsoft/phi-4", 0},
                  {"meta-llama/Llama-3.1-8B", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -190,6 +191,14 @@ static void a_window_is_the_config_s_or_its_family_s(void **state) {
 #define T5                                                                           \
     "{\"model_type\": \"t5\", \"d_model\": 8, \"num_layers\": 2, \"num_heads\": 2, " \
     "\"d_kv\": 4, \"d_ff\": 8, \"vocab_size\": 10, "
+#define GEMMA3(vision)                                                              \
+    "{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 2560, "        \
+    "\"intermediate_size\": 10240, \"num_hidden_layers\": 34, \"sliding_window\": " \
+    "512}" vision "}"
+#define SEES(layers)                                                                   \
+    ", \"vision_config\": {\"hidden_size\": 1152, \"image_size\": 896, "               \
+    "\"intermediate_size\": 4304, \"num_hidden_layers\": " layers ", \"patch_size\": " \
+    "14, \"vision_use_head\": false}"
 static void settings_that_no_template_has(void **state) {
     (void)state;
     static const struct {
@@ -207,6 +216,9 @@ static void settings_that_no_template_has(void **state) {
         {T5 "\"dropout_rate\": 0.0}", "dropout_rate 0", "t5"},
         {T5 "\"feed_forward_proj\": \"gated-silu\"}", "feed_forward_proj \"gated-silu\"",
          "t5-gated"},
+        {GEMMA3(SEES("27")), "", "gemma3"},
+        {GEMMA3(SEES("12")), "vision_config.num_hidden_layers 12", "gemma3"},
+        {GEMMA3(""), "without vision_config.hidden_size", "gemma3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct shape s;
@@ -217,9 +229,15 @@ static void settings_that_no_template_has(void **state) {
         if (!str_is(unlike, cases[i].unlike)) fail_msg("%s: %.*s", cases[i].text, STR_ARG(unlike));
         assert_true(str_is(family, cases[i].family));
     }
+    struct shape of_file;
+    assert_int_equal(shape_read(&table, STR("x"), STR(GEMMA3(SEES("27"))), &of_file, NULL), 0);
+    assert_int_equal(shape_window(&of_file), 512);
+    assert_true(shape_is_plain(&table, &of_file));
+    assert_int_equal(of_file.tower, shape_find(&table, STR("google/gemma-3-27b-it"))->tower);
     static const struct {
         const char *name, *unlike, *family;
-    } rows[] = {{"microsoft/phi-2", "partial_rotary_factor 0.4", "phi"},
+    } rows[] = {{"google/gemma-3-12b-it", "", "gemma3"},
+                {"microsoft/phi-2", "partial_rotary_factor 0.4", "phi"},
                 {"microsoft/phi-1_5", "", "phi"},
                 {"bigcode/starcoder2-7b", "", "starcoder2"},
                 {"google/flan-t5-base", "", "t5-gated"},

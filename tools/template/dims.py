@@ -53,22 +53,38 @@ def _sequence(taken, tiles, beside):
     raise ValueError("no sequence length of %d tiles" % tiles)
 
 
+def _completion(taken, s):
+    """(Y, markers of Y + 1 and S - Y) of a completion that is about half of S tokens: primes that are not taken."""
+    for y in range(s // 2, s):
+        markers = [y, _rest(y + 1), _rest(s - y)]
+        if all(_is_prime(m) and m > 3 for m in markers) and len(set(markers) - set(taken)) == len(markers):
+            return markers
+    raise ValueError("no completion of %d tokens" % s)
+
+
 class Dims:
     """Values of the dimensions and what finds them again in a size.
 
     primes: marker by letter; K absent stands for one key-value head, G for one query head a key-value head, R for no adapter, B
     for batch 1, D for a width that is the heads' together. parts: whether a part of a head may be told apart, as rotary
     embeddings of some families need; by: what widths are multiples of; alone: further letters that may stand alone in a size.
-    beside: the length that stands beside S, labels that are padded (1) or cut (-1) by one. tiles: of 128 that the sequence has; or (S, Y), whose attention has a bias."""
+    beside: the length that stands beside S, labels that are padded (1) or cut (-1) by one. completion: of S tokens Y are a completion's,
+    beside which Y + 1 and S - Y stand. tiles: of 128 that the sequence has; or (S, Y), whose attention has a bias."""
 
-    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False, parts=False, by=1, alone="", beside=1):
-        p = dict(primes)
+    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False, parts=False, by=1, alone="", beside=1, completion=False):
+        p, after = dict(primes), 0
+        self._sums = []  # (marker, value, its terms) of lengths that are sums
         if isinstance(tiles, tuple):
-            (s, p["Y"]), after, self._ceils = tiles, None, BIASED
+            (s, p["Y"]), self._ceils = tiles, BIASED
         else:
             taken = list(p.values()) + [tiles, head_tiles]
             s, after = _split_sequence(taken, tiles, p["T"]) if "T" in p else _sequence(taken, tiles, beside)
             self._ceils = SPLIT_CEILS if "T" in p else CEILS
+        if after:
+            self._sums.append((after, s + beside, {"S": 1, "": beside}))
+        if completion:
+            p["Y"], more, rest = _completion(taken + [s, after], s)
+            self._sums += [(more, p["Y"] + 1, {"Y": 1, "": 1}), (rest, s - p["Y"], {"S": 1, "Y": -1})]
         heads, group = p.get("K", 1), p.get("G", 1)
         self.value = {"B": p.get("B", 1), "S": s, "K": heads, "G": group, "D": heads * group * (by * p["D"] if "D" in p else 8 * p["E"]),
                       "F": by * p.get("F", 1), "V": p["V"], "E": 8 * p["E"], "R": p.get("R", 1), "L": layers, "N": p.get("N", 1)}
@@ -77,12 +93,11 @@ class Dims:
         if "Y" in p:
             self.marker["Y"] = _prime_part(p["Y"])
         self._ceil = {name: ceil(self._of(letters), by) for name, (letters, by) in self._ceils.items()}
-        self._after, self._beside = after, beside
         self._parts, self._alone = parts, alone
         self._fused = fused and group + 2  # heads of query, key and value in one matrix: K(G + 2)
-        assert after is None or list(self._ceil.values()) == [tiles, head_tiles], self._ceil
+        assert isinstance(tiles, tuple) or list(self._ceil.values()) == [tiles, head_tiles], self._ceil
         self._ceil_marker = {name: _prime_part(n) for name, n in self._ceil.items()}
-        markers = list(self.marker.values()) + list(self._ceil_marker.values()) + [after] * bool(after) + [self._fused] * bool(self._fused)
+        markers = list(self.marker.values()) + list(self._ceil_marker.values()) + [m for m, _, _ in self._sums] + [self._fused] * bool(self._fused)
         assert len(set(markers)) == len(markers) and min(markers) > 3, markers
 
     def _of(self, letters):
@@ -111,7 +126,7 @@ class Dims:
         return found
 
     def _product(self, n):
-        letters, more = "", 0
+        letters = ""
         for letter in "DBSFVERKGNXAWYPT":  # D first: its value has the factors K and G
             if letter in self.marker:
                 n, times = self._divide(n, self.value[letter], self.marker[letter])
@@ -126,17 +141,19 @@ class Dims:
         fused = 0
         if self._fused:
             n, fused = self._divide(n, self._fused, self._fused)
-        more = 0
-        if self._after:
-            n, more = self._divide(n, self.value["S"] + self._beside, self._after)
+        more, sums = {"": 1}, 0
+        for marker, value, terms in self._sums if n is not None else ():
+            n, times = self._divide(n, value, marker)
+            more, sums = terms if times else more, sums + times
+            if n is None:
+                return None
         if fused:
-            return self._fused_terms(letters, n, fused + more)
-        if n is None or more > 1 or _rest(n) != 1 or n > CONSTANT_MOST:
+            return self._fused_terms(letters, n, fused + sums)
+        if n is None or sums > 1 or _rest(n) != 1 or n > CONSTANT_MOST:
             return None
-        letters = order(letters)
-        if not _can_be(letters + "S" * more, self._alone):
+        if not _can_be(letters + "".join(more), self._alone):
             return None
-        return {letters: n * self._beside, order(letters + "S"): n} if more else {letters: n}
+        return {order(letters + letter): n * c for letter, c in more.items()}
 
     def _fused_terms(self, letters, n, times):
         """A product with the factor G + 2."""
@@ -220,4 +237,5 @@ def _some(which, letters, fused=False, single=False, wide=False, **how):
     more = {"G": FUSED_GROUPS[which]} if fused else {"F": primes["W"] - 2} if "X" in letters else {}
     primes = dict(primes, **more, **({"V": WIDE[which]} if wide else {}))
     lacking = set(OPTIONAL + "DF") - set(letters) | set("K" * single)
-    return Dims({k: v for k, v in primes.items() if k not in lacking}, lengths if "Y" in letters else tiles, fused=fused, **how)
+    is_biased = "Y" in letters and not how.get("completion")
+    return Dims({k: v for k, v in primes.items() if k not in lacking}, lengths if is_biased else tiles, fused=fused, **how)

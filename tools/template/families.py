@@ -18,6 +18,7 @@ FAMILIES = {
     "gemma": ("gemma", {"hidden_activation": "gelu_pytorch_tanh"}, "grouped mha tied"),
     "gemma2": ("gemma2", {"sliding_window": 1 << 20}, "grouped tied"),
     "gemma3_text": ("gemma3_text", {"sliding_window": 1 << 20}, "grouped tied"),
+    "gemma3": ("gemma3", {}, "grouped tied"),
     "phi3": ("phi3", {"sliding_window": None, "pad_token_id": 0}, "grouped mha untied"),
     "gpt2": ("gpt2", {}, "mha tied"),
     "gpt_neox": ("gpt_neox", {}, "mha untied"),
@@ -119,6 +120,10 @@ PAIRS = {"%s-%s" % (word, kind): (dict(KINDS[kind][0], loss=loss), KINDS[kind][1
                                    ("reward", "reward", "full lora qlora"))
          for kind in kinds.split()}
 KINDS.update(PAIRS)
+# Of completions behind prompts, one a sample; what a reference needs is added to them (src/predict/tape/generate.c).
+COMPLETIONS = {"%s-%s" % (word, kind): (dict(KINDS[kind][0], loss=loss), KINDS[kind][1])
+               for loss, word in (("grpo", "grpo"), ("grpo@1.15", "grpo-tiled")) for kind in "full full-amp lora qlora".split()}
+KINDS.update(COMPLETIONS)
 # Kinds that are made of some shapes only: (family, grouped, tied)
 _GROUPED = {(family, True, tied) for family in FAMILIES for tied in (False, True)}
 # Families whose models have one head of keys and values, where a copy vanishes that several need.
@@ -136,13 +141,14 @@ SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
 NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
-LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "t5": 4, "t5-gated": 4}
-FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
+LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "t5": 4, "t5-gated": 4}
+FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
        "gemma2": ("full lora lora-dropout qlora qlora-dropout liger-full liger-qlora " + _SHARDED).split(),  # of liger-lora the first layer differs
        "gemma3_text": "full lora qlora liger-full liger-lora liger-qlora".split(),
+       "gemma3": "full full-amp lora lora-dropout qlora qlora-dropout".split(),
        "phi3": "full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3".split(),
        **dict.fromkeys("gpt2 gpt_neox olmo2 granite starcoder2 phi".split(), "full lora lora-dropout qlora qlora-dropout".split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
@@ -151,7 +157,7 @@ FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
-ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS) + tuple(LIGER)
+ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + _OFFLOAD  # who offloads recomputes
@@ -164,11 +170,12 @@ SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFF
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}
 SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if "dpo" in kind else set()) for kind in PAIRS})
+SOME.update(dict.fromkeys(COMPLETIONS, {pair for pair in _OF_PAIRS if pair[0] in ("llama", "qwen2") or pair == ("qwen3", True, False)}))
 SOME.update({kind: {pair for pair in _OF_PAIRS if not pair[2]} for kind in PAIRS if kind.startswith("reward")})  # whose head is another
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
 _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "qwen3_moe") for grouped in (False, True)}
 # Of families of which fewer are shipped: those of an adapter, and all of T5.
-ANY_BATCH_OF = {(family, kind) for family in ("mixtral", "qwen2_moe", "qwen3_moe", "olmo2", "granite", "starcoder2", "phi", *SEQ2SEQ)
+ANY_BATCH_OF = {(family, kind) for family in ("mixtral", "qwen2_moe", "qwen3_moe", "olmo2", "granite", "starcoder2", "phi", "gemma3", *SEQ2SEQ)
                 for kind in FEW[family] if KINDS[kind][1] is not None or family in SEQ2SEQ}
 ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in _SHARDED.split()}
 SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout", "full-fp32-foreach"), {("t5", False, True), ("t5-gated", False, False)}))
@@ -196,8 +203,18 @@ def _t5(_, value):
     return dict(d_model=value["D"], d_ff=value["F"], d_kv=value["E"], num_layers=value["L"], num_heads=value["K"], vocab_size=value["V"])
 
 
+# The tower that sees of Gemma 3 from 4B on, which are one: what the three config.json say of it.
+_TOWER = dict(hidden_size=1152, image_size=896, intermediate_size=4304, num_attention_heads=16, num_hidden_layers=27, patch_size=14,
+              vision_use_head=False)
+
+
+def _gemma3(usual, _):
+    # An image's token is one of the vocabulary, as in the models, so none is replaced.
+    return dict(text_config=dict(usual, sliding_window=1 << 20, use_cache=False), vision_config=_TOWER, image_token_index=0)
+
+
 # What a config.json calls its sizes, where that is not as in a Llama's.
-OWN_KEYS = {"mixtral": _experts, "qwen2_moe": _qwen_moe, "qwen3_moe": _qwen_moe, "gpt2": _gpt2, "t5": _t5}
+OWN_KEYS = {"mixtral": _experts, "qwen2_moe": _qwen_moe, "qwen3_moe": _qwen_moe, "gpt2": _gpt2, "t5": _t5, "gemma3": _gemma3}
 
 
 class Variant:
@@ -240,6 +257,11 @@ class Variant:
         return self.kind in LIGER
 
     @property
+    def is_of_completions(self):
+        """Is a part of each sequence scored alone?"""
+        return self.kind in COMPLETIONS
+
+    @property
     def is_of_eighths(self):
         """Are its widths multiples of 8?"""
         return self.family in EXPERTS or self.kind.startswith("fsdp1-qlora")
@@ -247,8 +269,9 @@ class Variant:
     def dims(self, which):
         """dims.first or dims.second of it."""
         return which(self.letters, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
-                     by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS else 1,
-                     alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS))
+                     by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS or self.is_of_completions else 1,
+                     completion=self.is_of_completions,
+                     alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS or self.is_of_completions))
 
     @property
     def facts(self):
@@ -264,7 +287,7 @@ class Variant:
     @property
     def letters(self):
         """The dimensions that the template has."""
-        own = "D" * (self.family not in NARROW) + "F" * (self.family not in NO_FFN) + EXPERTS.get(self.family, "") + "Y" * (self.family in SEQ2SEQ)
+        own = "D" * (self.family not in NARROW) + "F" * (self.family not in NO_FFN) + EXPERTS.get(self.family, "") + "Y" * (self.family in SEQ2SEQ or self.is_of_completions)
         own += "P" * (self.family in LEARNED)
         return "SVEKL" + own + "B" * (not self.one) + "G" * self.grouped + "R" * (KINDS[self.kind][1] is not None) + "N" * self.sharded + "T" * self.is_split
 
@@ -272,7 +295,7 @@ class Variant:
         """The recorder's, at these values of the dimensions."""
         knobs, adapter = KINDS[self.kind]
         knobs = dict(knobs, seq_len=value["S"], checkpointing=self.checkpointing)
-        if self.family in SEQ2SEQ:
+        if self.family in SEQ2SEQ or self.is_of_completions:
             knobs["target_len"] = value["Y"]
         if self.sharded:
             knobs["ranks"] = value["N"]
@@ -299,7 +322,8 @@ class Variant:
     def bounds(self):
         """Of its dimensions."""
         heads = {"K": [1, 1]} if self.is_single_headed else {}
-        if self.kind in PAIRS:  # one of which is two sequences, so no copy vanishes but of ORPO's half, and of KTO's samples below the peak
+        if self.kind in PAIRS or self.is_of_completions:  # of two sequences; so no copy vanishes but of ORPO's half, and of KTO's samples and
+            # of completions below the peak
             heads["B"] = [1, BOUNDS["B"][1]]
         widths = {k: [8, BOUNDS[k][1], 8] for k in "DFW"} if self.is_of_eighths else {}
         if self.family in SEQ2SEQ:

@@ -11,6 +11,7 @@ from batchfit.events import ROWS
 from . import dims, fold
 
 PARTS_OF_LAYER = 40  # more parameters than a layer has: linear ones and norms, with two of an adapter each
+TOWER = ".vision_tower."  # whose modules have sizes of their own, the same in every model of the family: constants, times an adapter's rank
 _CONSTANT = re.compile(r"\d*")
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|$)")
 
@@ -54,6 +55,7 @@ def _shard_terms(a, shape, d, layers):
     return out
 
 
+TWO_SUMS = 2 * 4  # in one tensor, as GRPO's trainer logs means
 PACKED = 4  # weights of four bits in a word of two bytes (bnb_4bit_quant_storage bfloat16), as FSDP has to have them
 
 
@@ -99,6 +101,8 @@ def _terms(a, log, d, layers):
         return _flat_terms(a, shape, d)
     if shape:
         return _shard_terms(a, shape, d, layers)
+    if TOWER in a[5]:
+        return {"R": a[2] // d.value["R"]} if "R" in d.marker and a[2] % d.marker["R"] == 0 else {"": a[2]}
     if a[1] in log.rounded:
         each, n, by = log.rounded[a[1]]
         letters = d.plain(n)
@@ -107,7 +111,7 @@ def _terms(a, log, d, layers):
         return {"[%s/%d]" % (letters, by) if by > 1 else letters: each}
     if a[4] == "arange" and "B" in d.marker and a[2] == 8 * d.value["B"]:  # of a mask; elsewhere batches never stand alone
         return {"B": 8}
-    if a[4] == "stack" and a[5] == "-":  # of norms, one a parameter
+    if a[4] == "stack" and a[5] == "-" and a[2] != TWO_SUMS:  # of norms, one a parameter
         return None
     if a[4] == "clone" and "Y" in d.marker and a[2] == 8 * d.value["B"] * (d.value["Y"] - 1):  # labels, shifted by one
         return {"BY": 8, "B": -8} if "B" in d.marker else {"Y": 8, "": -8}

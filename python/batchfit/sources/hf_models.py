@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from .. import adapters, build, kto, loss_words, losses, odds, preference, rewards, stubs
+from .. import adapters, build, grpo, kto, loss_words, losses, odds, preference, rewards, stubs
 from ..build import to_meta, without_init
 from ..errors import RecordError
 from . import hf_shapes, need
@@ -108,7 +108,7 @@ class PixelJob(TextJob):
                 "labels": build.new((batch,), torch.int64)}
 
 
-PAIRS = {None: preference.PairJob, "kto": kto.KtoJob, "orpo": odds.OddsJob, "reward": rewards.RewardJob}
+PAIRS = {None: preference.PairJob, "grpo": grpo.CompletionJob, "kto": kto.KtoJob, "orpo": odds.OddsJob, "reward": rewards.RewardJob}
 
 
 def _pairs(model, build_another, library, config, kind, knobs):

@@ -16,7 +16,7 @@ extern const enum tape_tag answer_area_order[TAPE_TAG_COUNT];
 
 // What is expected on the GPU, by kind: the largest few and the rest, with their shares.
 struct answer_parts {
-    struct show_segment items[TAPE_TAG_COUNT + 4];
+    struct show_segment items[TAPE_TAG_COUNT + 5]; // and what no tape has
     int count;
 };
 struct answer_parts answer_parts(struct question *q, const struct answer *answer);

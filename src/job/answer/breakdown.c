@@ -115,7 +115,9 @@ struct answer_parts answer_parts(struct question *q, const struct answer *answer
     }
     add_part(parts, STR("not on the tape"), extra);
     add_part(parts, STR("fragmentation"), answer->peak.needed_bytes - h.allocated_bytes - extra);
-    add_part(parts, STR("CUDA and libraries"), answer->card.overhead.bytes);
+    const struct gpu_overhead *overhead = &answer->card.overhead;
+    add_part(parts, STR("CUDA and libraries"), overhead->bytes - overhead->engine_bytes);
+    add_part(parts, STR("vLLM"), overhead->engine_bytes);
     add_part(parts, STR("held by others"), answer->card.others_bytes);
     fold(parts);
     const struct answer_memory m = answer_memory(answer);

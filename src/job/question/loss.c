@@ -22,15 +22,11 @@ static struct str last_key(struct str path) {
 static const struct {
     const char *what, *loss, *in_names;
 } objectives[] = {
-    {"DPO", "dpo", "dpo"},
-    {"IPO", "dpo", "ipo"},
-    {"ORPO", "orpo", "orpo"},
-    {"CPO", "cpo", "cpo"},
-    {"SimPO", "simpo", "simpo"},
-    {"CPO", "cpo-simpo", NULL},
-    {"SimPO", "cpo-simpo", NULL},
-    {"KTO", "kto", "kto"},
-    {"reward modelling", "reward", "reward"},
+    {"DPO", "dpo", "dpo"},        {"IPO", "dpo", "ipo"},
+    {"ORPO", "orpo", "orpo"},     {"CPO", "cpo", "cpo"},
+    {"SimPO", "simpo", "simpo"},  {"CPO", "cpo-simpo", NULL},
+    {"SimPO", "cpo-simpo", NULL}, {"KTO", "kto", "kto"},
+    {"GRPO", "grpo", "grpo"},     {"reward modelling", "reward", "reward"},
 };
 enum { OBJECTIVES = sizeof objectives / sizeof *objectives };
 static const char *const losses_of_dpo[] = {"sigmoid",   "sigmoid_norm", "hinge",    "ipo",
@@ -149,6 +145,8 @@ static struct str word_of(const struct question *q, const char *loss) {
     if (str_is(q->reading.dialect, "llamafactory"))
         return str_format(q->arena, "%s:llamafactory", loss);
     if (is_simpo && !is_alone) return STR("cpo-simpo");
+    bool refers = q->reading.values[CONFIG_BETA].number != 0;
+    if (str_is(str_of(loss), "grpo")) return refers ? STR("grpo:reference") : STR("grpo");
     bool is_precomputed = q->reading.values[CONFIG_PRECOMPUTED].boolean;
     return str_is(str_of(loss), "dpo") && is_precomputed ? STR("dpo:precomputed") : str_of(loss);
 }
@@ -198,7 +196,8 @@ int question_loss(struct question *q, const struct question_options *o, struct f
                  "--loss %s: not liger, liger:loss, liger@VERSION, chunked, chunked:N, cut, dpo, "
                  "dpo:precomputed, dpo@VERSION (from 0.12 on), dpo:llamafactory, orpo, cpo, "
                  "cpo-simpo, simpo (@VERSION from 0.15 on), orpo:llamafactory, "
-                 "simpo:llamafactory, kto, kto@VERSION (from 1.0 on) or reward",
+                 "simpo:llamafactory, kto, kto@VERSION (from 1.0 on), reward, grpo, "
+                 "grpo:reference or grpo@VERSION (from 0.16 on)",
                  o->loss);
         return fail_hint(why, "for example --loss liger --checkpointing; without --loss all logits "
                               "are there at once");
@@ -211,9 +210,36 @@ int question_loss(struct question *q, const struct question_options *o, struct f
     return 0;
 }
 
+// Who generates the completions of GRPO, and how many at a time.
+static void take_completions(struct question *q) {
+    const struct config_value *v = q->reading.values;
+    struct plan *p = &q->plan;
+    if (!plan_is_of_completions(p->loss)) return;
+    if (p->target_length <= 0 && !v[CONFIG_COMPLETION].assumed)
+        p->target_length = v[CONFIG_COMPLETION].integer;
+    int64_t steps = v[CONFIG_GENERATION_STEPS].integer, all = v[CONFIG_GENERATION_BATCH].integer;
+    if (steps <= 0) steps = p->accumulation > 0 ? p->accumulation : 1;
+    p->generated = all > 0 && p->ranks > 0 ? all / p->ranks : p->batch * steps;
+    if (!v[CONFIG_ENGINE].boolean) return;
+    if (str_is(v[CONFIG_ENGINE_MODE].text, "server"))
+        p->generator = STR("server");
+    else
+        p->generator = str_format(q->arena, "vllm:%g%s", v[CONFIG_ENGINE_SHARE].number,
+                                  v[CONFIG_ENGINE_SLEEPS].boolean ? ":sleep" : "");
+}
+
+void question_add_engine(const struct plan *p, const struct gpu *gpu, struct gpu_overhead *o) {
+    if (plan_engine_sleeps(p->generator)) return;
+    o->engine_bytes = (int64_t)((double)gpu->total_bytes * plan_engine_share(p->generator));
+    o->bytes += o->engine_bytes;
+    o->low_bytes += o->engine_bytes;
+    o->high_bytes += o->engine_bytes;
+}
+
 void question_loss_check(struct question *q, const struct question_options *o) {
     struct forecast f;
     struct fail why = {0};
+    take_completions(q);
     struct plan without = q->plan;
     if (o->loss || o->tape || q->plan.loss.len == 0) return;
     without.loss = (struct str){0};

@@ -473,11 +473,11 @@ void question_place(struct question *q, struct gpu gpu, struct forecast_card *re
     card.margin = isnan(q->margin) ? usual : q->margin;
     gpu_overhead(q->arena, &q->gpus, &gpu, &software, &card.overhead);
     if (q->overhead_bytes > 0) {
-        card.overhead = (struct gpu_overhead){.bytes = q->overhead_bytes,
-                                              .low_bytes = q->overhead_bytes,
-                                              .high_bytes = q->overhead_bytes,
-                                              .source = STR("--overhead")};
+        const int64_t said = q->overhead_bytes;
+        card.overhead = (struct gpu_overhead){
+            .bytes = said, .low_bytes = said, .high_bytes = said, .source = STR("--overhead")};
     }
+    question_add_engine(&q->plan, &gpu, &card.overhead);
     *ret_card = card;
 }
 

@@ -52,9 +52,11 @@ struct question_options {
                 "dpo@1.15, dpo:precomputed, dpo:llamafactory; pairs alone: orpo (trl 0.15 to "   \
                 "1.13), orpo@1.14, cpo, cpo-simpo, simpo, orpo:llamafactory, "                   \
                 "simpo:llamafactory; kto (samples and a reference), kto@1.15; reward (trl's "    \
-                "RewardTrainer); of a recording cut, chunked",                                   \
+                "RewardTrainer); grpo (completions of --target-len tokens), grpo:reference, "    \
+                "grpo@1.15; of a recording cut, chunked",                                        \
                 "liger dpo dpo@1.15 dpo:precomputed dpo:llamafactory orpo orpo@1.14 cpo "        \
-                "cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward"),     \
+                "cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward "      \
+                "grpo grpo:reference grpo@1.15"),                                                \
         CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                             \
                 "how several GPUs share the weights: fsdp2 (torch's fully_shard), fsdp1, titan " \
                 "(fsdp2 as torchtitan does it; titan:op), zero1 to zero3 (DeepSpeed; "           \
@@ -86,7 +88,7 @@ struct question_options {
         CLI_ROW("seq-len", "N", CLI_COUNT, QUESTION_AT(type, sequence_length),                     \
                 "sequence length in tokens", ""),                                                  \
         CLI_ROW("target-len", "N", CLI_COUNT, QUESTION_AT(type, target_length),                    \
-                "target length in tokens (seq2seq)", ""),                                          \
+                "target length in tokens (seq2seq), or of --seq-len a completion's (GRPO)", ""),   \
         CLI_ROW_NUM_CLASSES(QUESTION_AT(type, classes)),                                           \
         CLI_ROW("precision", "WORD", CLI_TEXT, QUESTION_AT(type, precision),                       \
                 "fp32, amp-fp16, amp-bf16, bf16 or fp16 (default the config's, else what suits "   \

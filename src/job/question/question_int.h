@@ -37,5 +37,7 @@ int question_loss(struct question *q, const struct question_options *o, struct f
 // After all else of the plan is known: a config's loss that no tape or template covers becomes one
 // of its guards again.
 void question_loss_check(struct question *q, const struct question_options *o);
+// vLLM on the same GPU has its share of it, whatever it uses, unless it sleeps.
+void question_add_engine(const struct plan *p, const struct gpu *gpu, struct gpu_overhead *o);
 // Whether a guard of the config is in the plan.
 bool question_loss_models(const struct question *q, const struct config_guard *g);

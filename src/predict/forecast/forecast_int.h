@@ -3,6 +3,7 @@
 #pragma once
 
 #include "predict/forecast/forecast.h"
+#include "predict/tape/generate.h"
 #include "predict/tape/optimizer.h"
 #include "predict/tape/zero.h"
 
@@ -28,9 +29,10 @@ struct forecast_figures forecast_figures(struct forecast_loaded *loaded, int64_t
 
 // What is made of a template's tape.
 struct forecast_making {
-    bool accumulates;      // several micro-steps an optimizer step
-    struct tape_zero zero; // stage 0: every GPU has all
-    const char *optimizer; // instead of AdamW, of tape_optimizers; NULL: AdamW
+    bool accumulates;                  // several micro-steps an optimizer step
+    struct tape_zero zero;             // stage 0: every GPU has all
+    const char *optimizer;             // instead of AdamW, of tape_optimizers; NULL: AdamW
+    struct tape_generation generation; // layers 0: nothing is generated
 };
 // A template's tape at these dimensions, made so, loaded once.
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
@@ -44,6 +46,15 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
 struct tape_zero forecast_zero_of(const struct plan *p, const struct shape *s);
 void forecast_note_zero(struct forecast *f, const struct plan *p, const struct shape *s,
                         struct forecast_tape *t);
+// What GRPO has around its step, and what to say of it.
+struct tape_generation forecast_generation(const struct plan *p, const struct shape *s);
+// Tokens of a sample and of its completion. FAIL_INPUT: the latter are not a part of the former.
+int forecast_completion(const struct plan *p, int64_t *ret_tokens, int64_t *ret_completion,
+                        struct fail *why);
+// The lengths of the plan, or the usual ones of the shape's family.
+void forecast_set_tokens(const struct plan *p, const struct shape *s,
+                         int64_t values[TAPE_DIM_COUNT]);
+void forecast_note_completions(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 // What to say of the model's own attention, experts and lengths.
 void forecast_note_preference(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 void forecast_note_shape(struct forecast *f, const struct plan *p, const struct shape *s,

@@ -76,11 +76,19 @@ static bool is_offloaded_so(const struct tape_offload *a, const struct tape_offl
            a->param_buffer == b->param_buffer && a->param_most == b->param_most;
 }
 
+static bool generates_so(const struct tape_generation *a, const struct tape_generation *b) {
+    return a->layers == b->layers && a->sequences == b->sequences &&
+           a->has_reference == b->has_reference &&
+           a->has_reference_scores == b->has_reference_scores &&
+           a->is_elsewhere == b->is_elsewhere; // the rest is the model's and its dimensions'
+}
+
 static bool is_made_so(const struct forecast_loaded *l, const struct forecast_making *how) {
     const struct tape_zero *a = &l->how.zero, *b = &how->zero;
     return l->how.accumulates == how->accumulates && a->stage == b->stage && a->ranks == b->ranks &&
            a->bucket == b->bucket && a->overlaps == b->overlaps &&
            l->how.optimizer == how->optimizer &&
+           generates_so(&l->how.generation, &how->generation) &&
            memcmp(&a->zero3, &b->zero3, sizeof a->zero3) == 0 &&
            is_offloaded_so(&a->offload, &b->offload);
 }
@@ -132,6 +140,8 @@ static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
         return fail_set(why, FAIL_INPUT, "%s cannot be made of its template", l->how.optimizer);
     if (l->how.zero.stage > 0 && !tape_zero(cache->arena, &one, &l->how.zero, made))
         return fail_set(why, FAIL_INPUT, "ZeRO cannot be made of its template");
+    one = *made;
+    if (l->how.generation.layers > 0) tape_generate(cache->arena, &one, &l->how.generation, made);
     return 0;
 }
 

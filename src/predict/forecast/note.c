@@ -94,6 +94,20 @@ static void note_attention(struct forecast *f, const struct shape *s, struct for
                         (long long)window);
 }
 
+static void note_tower(struct forecast *f, const struct plan *p, const struct shape *s,
+                       struct forecast_tape *t) {
+    const char *also = "";
+    if (s->tower == 0) return;
+    if (p->adapter.len > 0)
+        also = plan_adapter_targets(p->adapter).len > 0
+                   ? ", where LoRA is on the layers of these names, too"
+                   : ", where LoRA is, too, as peft has all-linear";
+    str_list_format(f->arena, &t->notes,
+                    "not counted: images. The whole model is in memory and is trained on text: its "
+                    "part that sees (%.0f million parameters%s) does not run",
+                    (double)s->tower / 1e6, also);
+}
+
 #define SIMPO_ALONE "without a cross-entropy of the preferred answers (cpo_alpha: 0)"
 static const char *const scores[][3] = {
     [PLAN_STEP_DPO] =
@@ -154,4 +168,5 @@ void forecast_note_shape(struct forecast *f, const struct plan *p, const struct 
     note_lengths(f, p, s, t);
     note_experts(f, p, s, t);
     note_attention(f, s, t);
+    note_tower(f, p, s, t);
 }

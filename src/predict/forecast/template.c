@@ -6,9 +6,6 @@
 
 #include "base/unit.h"
 
-// Where nobody says how many; those of T5 are the shipped tapes'.
-enum { USUAL_TOKENS = 2048, USUAL_SOURCE = 512, USUAL_TARGET = 256 };
-
 struct wish {
     const struct plan *plan;
     const struct shape *shape;
@@ -109,7 +106,11 @@ static struct str loss_text(struct str loss) {
     return loss.len > 0 ? plan_loss_form(loss) : STR("of all logits");
 }
 static struct str wanted_loss(const struct wish *w) {
-    return loss_text(w->plan->loss);
+    struct plan_preference how = {.step = PLAN_STEP_DPO};
+    (void)plan_preference_read(w->plan->loss, &how);
+    if (how.step != PLAN_STEP_GRPO) return loss_text(w->plan->loss);
+    how.refers = false; // what a reference needs is put in
+    return plan_preference_word(how);
 }
 static struct str has_loss(const struct tape_shelf_entry *e) {
     return loss_text(e->entry.header.loss);
@@ -152,8 +153,7 @@ static struct str has_shard(const struct tape_shelf_entry *e) {
 // Autocast to fp16 and to bf16 casts the same tensors to two bytes.
 static struct str wanted_precision(const struct wish *w) {
     enum plan_precision p = w->plan->precision ? w->plan->precision : PLAN_FP32;
-    // DeepSpeed casts the weights and computes without autocast, whichever half it is.
-    if (is_zero(w->plan) && p != PLAN_FP32) p = PLAN_BF16;
+    if (is_zero(w->plan) && p != PLAN_FP32) p = PLAN_BF16; // DeepSpeed casts the weights
     return str_of(plan_precision_name(p == PLAN_AMP_FP16 ? PLAN_AMP_BF16 : p));
 }
 static struct str has_precision(const struct tape_shelf_entry *e) {
@@ -343,25 +343,10 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
                      STR_ARG(forecast_record_command(a, w->plan, &f->model)));
 }
 
-static int64_t padded(int64_t tokens) {
-    return (tokens + FORECAST_BIASED_BY - 1) / FORECAST_BIASED_BY * FORECAST_BIASED_BY;
-}
-
-static void set_tokens(const struct wish *w, int64_t values[TAPE_DIM_COUNT]) {
-    const struct plan *p = w->plan;
-    bool is_seq2seq = str_is(w->shape->kind, "seq2seq");
-    int64_t usual = is_seq2seq ? USUAL_SOURCE : USUAL_TOKENS, most = w->shape->positions;
-    if (most > 0 && most < usual) usual = most;
-    int64_t tokens = p->sequence_length > 0 ? p->sequence_length : usual;
-    int64_t target = p->target_length > 0 ? p->target_length : USUAL_TARGET;
-    values[TAPE_DIM_SEQUENCE] = is_seq2seq ? padded(tokens) : tokens;
-    if (is_seq2seq) values[TAPE_DIM_TARGET_SEQUENCE] = padded(target);
-}
-
 static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *e,
                            int64_t values[TAPE_DIM_COUNT]) {
     const struct shape *s = w->shape;
-    set_tokens(w, values);
+    forecast_set_tokens(w->plan, s, values);
     values[TAPE_DIM_HIDDEN] = s->hidden;
     values[TAPE_DIM_FFN] = s->intermediate;
     values[TAPE_DIM_VOCABULARY] = s->vocabulary;
@@ -429,7 +414,9 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
         str_list_add(a, &t->notes,
                      STR("weights are counted in fp32 under autocast: loaded in bf16 (--precision "
                          "bf16) a training needs less"));
-    if (plan_is_preference(p->loss))
+    if (plan_is_of_completions(p->loss))
+        forecast_note_completions(f, p, t);
+    else if (plan_is_preference(p->loss))
         forecast_note_preference(f, p, t);
     else if (p->loss.len > 0)
         str_list_add(a, &t->notes,
@@ -473,11 +460,15 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
                         STR_ARG(p->model), (long long)p->sequence_length, (long long)w.positions);
     const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
     if (!e) return not_covered(f, &w, farthest, why);
+    int64_t lengths[2];
+    int rc = forecast_completion(p, &lengths[0], &lengths[1], why);
+    if (rc < 0) return rc;
     set_dimensions(&w, e, values);
-    int rc = forecast_split(p, w.shape, values, why);
+    rc = forecast_split(p, w.shape, values, why);
     if (rc < 0) return rc;
     struct forecast_making how = {.zero = forecast_zero_of(p, w.shape),
-                                  .optimizer = other_optimizer(p)};
+                                  .optimizer = other_optimizer(p),
+                                  .generation = forecast_generation(p, w.shape)};
     how.accumulates = p->accumulation > 1 && plan_fsdp(p->shard) == 0;
     rc = forecast_load_template(f->cache, e, values, &how, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));

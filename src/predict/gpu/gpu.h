@@ -112,6 +112,7 @@ struct gpu_overhead_part {
 // readings for such a GPU and software lie.
 struct gpu_overhead {
     int64_t bytes, low_bytes, high_bytes;
+    int64_t engine_bytes; // of each of them, an inference engine's on the same GPU
     struct gpu_overhead_part parts[GPU_OVERHEAD_PARTS];
     int part_count;
     struct str source; // one line for people, naming where the parts come from

@@ -38,6 +38,13 @@ static const struct {
      {PLAN_STEP_ORPO, PLAN_SCORES_LLAMAFACTORY, false}},
     {"kto", 1000, "kto", {PLAN_STEP_KTO, PLAN_SCORES_WHOLE, false}},
     {"kto", BY_TILES, "kto@1.15", {PLAN_STEP_KTO, PLAN_SCORES_NEW, false}},
+    {"grpo", 16, "grpo", {PLAN_STEP_GRPO, PLAN_SCORES_WHOLE, false}},
+    {"grpo", BY_TILES, "grpo@1.15", {PLAN_STEP_GRPO, PLAN_SCORES_NEW, false}},
+    {"grpo:reference", 16, "grpo:reference", {PLAN_STEP_GRPO, PLAN_SCORES_WHOLE, .refers = true}},
+    {"grpo:reference",
+     BY_TILES,
+     "grpo:reference@1.15",
+     {PLAN_STEP_GRPO, PLAN_SCORES_NEW, .refers = true}},
     {"reward", 24, "reward", {PLAN_STEP_REWARD, PLAN_SCORES_WHOLE, false}},
 };
 enum { WORDS = sizeof words / sizeof *words };
@@ -76,18 +83,34 @@ bool plan_is_preference(struct str loss) {
 struct str plan_preference_word(struct plan_preference p) {
     for (int i = 0; i < WORDS; i++)
         if (words[i].how.step == p.step && words[i].how.scores == p.scores &&
-            words[i].how.is_precomputed == p.is_precomputed)
+            words[i].how.is_precomputed == p.is_precomputed && words[i].how.refers == p.refers)
             return str_of(words[i].form);
     return (struct str){0};
 }
 
 bool plan_has_reference(struct plan_preference p) {
-    return p.step == PLAN_STEP_DPO || p.step == PLAN_STEP_KTO;
+    return p.step == PLAN_STEP_DPO || p.step == PLAN_STEP_KTO || p.refers;
 }
 
 struct str plan_loss_form(struct str loss) {
     int found = find(loss);
     return found >= 0 ? str_of(words[found].form) : loss;
+}
+
+bool plan_is_of_completions(struct str loss) {
+    struct plan_preference how;
+    return plan_preference_read(loss, &how) && how.step == PLAN_STEP_GRPO;
+}
+
+double plan_engine_share(struct str generator) {
+    struct str rest = generator, word = str_cut(&rest, ':'), number = str_cut(&rest, ':');
+    double share = 0;
+    bool is_one = str_is(word, "vllm") && str_to_double(number, &share) && share > 0 && share <= 1;
+    return is_one ? share : 0;
+}
+
+bool plan_engine_sleeps(struct str generator) {
+    return plan_engine_share(generator) > 0 && str_ends(generator, STR(":sleep"));
 }
 
 bool plan_is_loss(struct str text) {

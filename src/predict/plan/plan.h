@@ -22,7 +22,7 @@ struct plan {
     struct str model;
     int64_t image_size;      // pixels of the square's side
     int64_t sequence_length; // tokens
-    int64_t target_length;   // tokens, seq2seq
+    int64_t target_length;   // tokens, seq2seq; of GRPO those of a completion
     int64_t batch;           // micro-batch of one device
     int64_t accumulation;    // micro-steps per optimizer step
     int64_t ranks;           // data-parallel devices
@@ -36,6 +36,10 @@ struct plan {
     struct str shard; // how the ranks share weights: one of plan_shards, of ZeRO with more behind a
                       // colon (plan_zero_read); empty: each has all
     struct str loss;  // as plan_is_loss has it; empty: cross-entropy of all logits at once
+    int64_t generated; // completions that a device makes at a time (GRPO); 0: as many as the batch
+    struct str generator; // of them: empty: the model itself by transformers' generate; "server":
+                          // another program elsewhere; "vllm:0.3": vLLM on the same GPU, with that
+                          // share of its memory; "vllm:0.3:sleep": which it has while it generates
     bool checkpointing, ema, inference;
     bool compile; // torch.compile
     bool fused;   // the optimizer's kernel needs no temporaries
@@ -101,6 +105,7 @@ enum plan_step {
     PLAN_STEP_SIMPO,  // pairs alone
     PLAN_STEP_KTO,    // samples and as many others, and a reference's scores of both
     PLAN_STEP_REWARD, // pairs, whose last tokens a head of its own gives a number
+    PLAN_STEP_GRPO,   // completions, whose tokens are scored
 };
 enum plan_scores {            // of tokens
     PLAN_SCORES_WHOLE,        // of all logits, as trl makes them before its kernels do
@@ -111,11 +116,15 @@ struct plan_preference {
     enum plan_step step;
     enum plan_scores scores;
     bool is_precomputed; // the reference's scores come with the data
+    bool refers;         // of GRPO: a reference scores the completions, too (beta is not 0)
 };
 bool plan_preference_read(struct str loss, struct plan_preference *ret); // false: it is none
 bool plan_is_preference(struct str loss);
 bool plan_has_reference(struct plan_preference p);         // or its scores
 struct str plan_preference_word(struct plan_preference p); // empty: no version does so
+bool plan_is_of_completions(struct str loss);
+double plan_engine_share(struct str generator); // 0: it is none on the GPU
+bool plan_engine_sleeps(struct str generator);  // it has its share only while it generates
 // The word for all versions that need the same; of other losses the loss.
 struct str plan_loss_form(struct str loss);
 extern const char *const plan_places[];             // "", "cpu", "nvme"; NULL-ended

@@ -105,13 +105,25 @@ static int read_family(struct reader *r, struct shape *s, struct fail *why) {
                     STR_ARG(r->where), STR_ARG(s->type));
 }
 
+static void put(struct arena *a, json_t *object, struct str path, json_t *value) {
+    struct str key = str_cut(&path, '.');
+    while (path.p) {
+        char *folder = str_z(a, key);
+        if (!json_object_get(object, folder)) json_object_set_new(object, folder, json_object());
+        object = json_object_get(object, folder);
+        key = str_cut(&path, '.');
+    }
+    json_object_set_new(object, str_z(a, key), value);
+}
+
 // What a shape of the table would have in `more`: a window below the sequence makes a mask.
 static struct str read_more(const struct reader *r) {
-    static const char *const keys[] = {"sliding_window", "feed_forward_proj"};
+    static const char *const paths[] = {"sliding_window", "text_config.sliding_window",
+                                        "feed_forward_proj", "vision_config"};
     json_t *more = json_object();
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_t *value = json_object_get(r->config, keys[i]);
-        if (value) json_object_set(more, keys[i], value);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        const json_t *value = shape_at_path(r->config, r->table->arena, str_of(paths[i]));
+        if (value) put(r->table->arena, more, str_of(paths[i]), json_deep_copy(value));
     }
     struct str text = json_object_size(more) > 0 ? json_bytes(r->table->arena, more, JSON_COMPACT)
                                                  : (struct str){0};
@@ -144,6 +156,7 @@ static int read_object(struct reader *r, struct shape *s, struct fail *why) {
     if (rc < 0) return rc;
     const json_t *tied = json_object_get(r->config, "tie_word_embeddings");
     s->kind = r->family->kind;
+    s->tower = r->family->tower;
     s->tied = json_is_boolean(tied) ? json_is_true(tied) : r->family->tied;
     s->source = r->where;
     s->unlike = shape_unlike(r->table->arena, r->family, r->config);
@@ -172,30 +185,20 @@ int shape_read(const struct shape_table *t, struct str where, struct str text, s
     return rc;
 }
 
-static void put(struct arena *a, json_t *object, struct str path, json_t *value) {
-    struct str key = str_cut(&path, '.');
-    while (path.p) {
-        char *folder = str_z(a, key);
-        if (!json_object_get(object, folder)) json_object_set_new(object, folder, json_object());
-        object = json_object_get(object, folder);
-        key = str_cut(&path, '.');
-    }
-    json_object_set_new(object, str_z(a, key), value);
-}
-
 int64_t shape_window(const struct shape *s) {
     // What the families' configuration classes have; those of other families have a switch, off.
     static const struct {
         const char *type;
         int64_t window;
-    } windows[] = {{"mistral", 4096}, {"gemma2", 4096}, {"gemma3_text", 4096},
+    } windows[] = {{"mistral", 4096}, {"gemma2", 4096}, {"gemma3_text", 4096}, {"gemma3", 4096},
                    {"phi3", 0},       {"mixtral", 0},   {"starcoder2", 0}};
     size_t i = 0, count = sizeof windows / sizeof *windows;
     while (i < count && !str_is(s->type, windows[i].type)) i++;
     if (i == count) return 0;
     int64_t window = windows[i].window;
     json_t *more = json_loadb(s->more.p ? s->more.p : "", (size_t)s->more.len, 0, NULL);
-    const json_t *said = json_object_get(more, "sliding_window");
+    const json_t *of_text = json_object_get(more, "text_config");
+    const json_t *said = json_object_get(of_text ? of_text : more, "sliding_window");
     if (said) window = json_is_number(said) ? (int64_t)json_number_value(said) : 0;
     json_decref(more);
     return window;

@@ -59,7 +59,7 @@ int64_t shape_parameters(const struct shape_family *f, const struct shape *s,
     if (has_head && !s->tied) rows += s->vocabulary;
     if (f->has_table) rows += s->positions + f->table;
     if (f->is_pooled) rows += s->hidden + 1;
-    return s->layers * layer + rows * s->hidden + (has_bias(f, "h") ? s->vocabulary : 0);
+    return s->layers * layer + rows * s->hidden + (has_bias(f, "h") ? s->vocabulary : 0) + f->tower;
 }
 
 struct str shape_linear(const struct shape_table *t, const struct shape *s) {

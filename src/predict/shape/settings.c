@@ -36,8 +36,11 @@ struct str shape_unlike(struct arena *a, const struct shape_family *f, const jso
                   at = bang > 0 ? bang : str_find(setting, STR("="));
         struct str key = str_slice(setting, 0, at);
         const json_t *said = shape_at_path(config, a, key);
-        if (!said || json_is_null(said)) continue;
         struct str values = str_slice(setting, at + 1, setting.len);
+        bool is_needed = str_starts(values, STR("="));
+        if (is_needed) values = str_slice(values, 1, values.len);
+        if ((!said || json_is_null(said)) && !is_needed) continue;
+        if (!said) return str_format(a, "without %.*s", STR_ARG(key));
         if (is_one_of(said, a, config, values) == (bang < 0)) continue;
         if (json_is_number(said))
             return str_format(a, "%.*s %.6g", STR_ARG(key), json_number_value(said));

@@ -17,6 +17,7 @@ struct shape {
     int64_t experts, active, expert_intermediate; // mixture of experts: all, and of one token
     bool tied;                                    // the head has the embedding's weights
     int64_t parameters;
+    int64_t tower;     // of these, those of a part that sees, beside the text model
     struct str unlike; // of a config.json that was read: see shape_setting
     struct str more;   // further keys of config.json that are not the family's defaults, as JSON
     struct str quant;  // how the weights are stored: nf4, nf4-dq, or in words that no plan has

@@ -22,7 +22,7 @@ struct shape_family {
     struct str biases, qk;
     struct str linear; // layers, separated by commas
     struct str fixed;  // settings that templates have, separated by commas
-    int64_t matrices, norms, outside, table;
+    int64_t matrices, norms, outside, tower, table;
     bool has_table, is_pooled;
 };
 

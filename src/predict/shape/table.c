@@ -56,11 +56,12 @@ static int read_key(const struct tsv *t, const char *column, struct shape_key *r
 static int read_family(const struct tsv *t, struct shape_family *f, struct fail *why) {
     struct {
         const char *column;
-        int64_t *number;
-    } numbers[] = {{"matrices", &f->matrices},
-                   {"norms", &f->norms},
-                   {"outside", &f->outside},
-                   {"table", &f->table}};
+        int64_t *number, most;
+    } numbers[] = {{"matrices", &f->matrices, 8},
+                   {"norms", &f->norms, 8},
+                   {"outside", &f->outside, 1 << 20},
+                   {"tower", &f->tower, INT64_C(1) << 40},
+                   {"table", &f->table, 8}};
     f->type = tsv_cell(t, "type");
     f->kind = tsv_cell(t, "kind");
     f->biases = tsv_cell(t, "biases");
@@ -74,7 +75,7 @@ static int read_family(const struct tsv *t, struct shape_family *f, struct fail 
     for (int i = 0; rc == 0 && i < SHAPE_SIZES; i++)
         rc = read_key(t, shape_sizes[i].name, &f->keys[i], why);
     for (size_t i = 0; rc == 0 && i < sizeof numbers / sizeof *numbers; i++)
-        rc = read_number(t, numbers[i].column, 8, numbers[i].number, why);
+        rc = read_number(t, numbers[i].column, numbers[i].most, numbers[i].number, why);
     return rc;
 }
 
@@ -109,6 +110,7 @@ static int read_row(const struct shape_table *table, struct shape_row *row, stru
     s->ids = row->ids;
     s->type = f->type;
     s->kind = f->kind;
+    s->tower = f->tower;
     s->tied = str_is(tsv_cell(t, "tied"), "1");
     s->more = tsv_cell(t, "more");
     s->source = tsv_cell(t, "source");

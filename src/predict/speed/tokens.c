@@ -78,10 +78,11 @@ struct speed_seen speed_seen_of(const struct tape *t, int64_t batch) {
 
 // --- Arithmetic ----------------------------------------------------------------------------------
 
-// Parameters that a token is multiplied by. An embedding of its own is only looked up.
+// Parameters that a token is multiplied by. An embedding of its own is only looked up, a tower that
+// sees does not run.
 static double multiplied(const struct shape *s) {
     double table = (double)s->vocabulary * (double)s->hidden;
-    return (double)s->parameters - (s->tied ? 0 : table);
+    return (double)(s->parameters - s->tower) - (s->tied ? 0 : table);
 }
 
 // Of LoRA on all layers, or on some of them: rank x (inputs + outputs). Small beside the model, so

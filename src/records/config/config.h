@@ -144,13 +144,21 @@ enum config_role {
     CONFIG_LORA_RANK,
     CONFIG_LORA_TARGETS, // names of layers, or what stands for all of them
     CONFIG_LORA_DROPOUT,
-    CONFIG_DOUBLE_QUANT,  // of weights in four bits: are their scales quantised, too
-    CONFIG_PREFERENCE,  // what may name a loss of preferences
-    CONFIG_PRECOMPUTED, // the scores of a reference model come with the data
-    CONFIG_CPO_ALPHA,   // how much a cross-entropy counts beside CPO's or SimPO's loss
-    CONFIG_ZERO_BUCKET,   // DeepSpeed's reduce_bucket_size, elements
-    CONFIG_ZERO_OVERLAP,  // DeepSpeed's overlap_comm
-    CONFIG_ZERO_PREFETCH, // DeepSpeed's numbers of stage 3, elements, in the order of a plan's
+    CONFIG_DOUBLE_QUANT,     // of weights in four bits: are their scales quantised, too
+    CONFIG_PREFERENCE,       // what may name a loss of preferences
+    CONFIG_PRECOMPUTED,      // the scores of a reference model come with the data
+    CONFIG_CPO_ALPHA,        // how much a cross-entropy counts beside CPO's or SimPO's loss
+    CONFIG_BETA,             // how much the distance to a reference counts in GRPO's loss
+    CONFIG_COMPLETION,       // tokens of a completion that is generated
+    CONFIG_GENERATION_STEPS, // micro-steps for which completions are generated at a time
+    CONFIG_GENERATION_BATCH, // or how many, on all devices
+    CONFIG_ENGINE,           // vLLM generates them
+    CONFIG_ENGINE_MODE,      // "colocate" or "server"
+    CONFIG_ENGINE_SHARE,     // of the GPU's memory, where it is on the same
+    CONFIG_ENGINE_SLEEPS,    // it gives its memory back while the training steps
+    CONFIG_ZERO_BUCKET,      // DeepSpeed's reduce_bucket_size, elements
+    CONFIG_ZERO_OVERLAP,     // DeepSpeed's overlap_comm
+    CONFIG_ZERO_PREFETCH,    // DeepSpeed's numbers of stage 3, elements, in the order of a plan's
     CONFIG_ZERO_PERSIST,
     CONFIG_ZERO_LIVE,
     CONFIG_ZERO_REUSE,

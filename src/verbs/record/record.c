@@ -46,7 +46,8 @@ static const struct cli_row rows[] = {
      "sgd adam adamw adafactor lion adamw8bit none"},
     {"img-size", "N", CLI_TEXT, VALUE(2), "side of the square image in pixels", ""},
     {"seq-len", "N", CLI_TEXT, VALUE(3), "sequence length in tokens", ""},
-    {"target-len", "N", CLI_TEXT, VALUE(4), "target length in tokens (seq2seq)", ""},
+    {"target-len", "N", CLI_TEXT, VALUE(4),
+     "target length in tokens (seq2seq), or a completion's (GRPO)", ""},
     {"mode", "WORD", CLI_TEXT, VALUE(5), "train or inference", "train inference"},
     {"accumulation", "N", CLI_TEXT, VALUE(6),
      "micro-steps per optimizer step; 2 stands for any larger number", ""},
@@ -65,7 +66,8 @@ static const struct cli_row rows[] = {
      "without, liger@0.5.2 of that version), chunked or chunked:N (torchtune's), cut (Apple's), "
      "dpo (trl's: pairs, and a reference model or the adapter switched off), dpo:precomputed, "
      "dpo@1.15 (of that version), dpo:llamafactory; pairs alone: orpo, cpo, cpo-simpo, simpo, "
-     "orpo@1.14, orpo:llamafactory; kto, kto@1.15; reward (trl's RewardTrainer)",
+     "orpo@1.14, orpo:llamafactory; kto, kto@1.15; reward (trl's RewardTrainer); "
+     "grpo, grpo:reference, grpo@1.15 (--target-len: tokens of a completion)",
      ""},
     {"momentum", "X", CLI_TEXT, VALUE(11), "SGD momentum; 0: no momentum buffer", ""},
     {"nesterov", NULL, CLI_SWITCH, SWITCH(5), "use Nesterov momentum", NULL},

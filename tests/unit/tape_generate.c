@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// What stands around a step of GRPO, on a tape small enough to be read.
+#include "unit.h"
+
+#include "predict/tape/generate.h"
+
+#define HEAD "{\"tape\":1,\"model\":\"x\",\"batches\":[2]}\n"
+// Of two steps, of which the first has two passes, with a cast of 6 bytes at a time.
+static const char step[] =
+    HEAD "m init 0\na 1 32 0 param\na 2 4 0 buffer\n"
+         "m input 0\na 3 0 8 input\nm forward 0\na 4 6 0 cast\nf 4\na 5 5 0 cast\nf 5\n"
+         "m input 0\nm forward 0\nm optimizer 0\nm input 1\nf 3\nm forward 1\n";
+static const struct tape_generation sizes = {.layers = 1,
+                                             .hidden = 2,
+                                             .ffn = 3,
+                                             .vocabulary = 10,
+                                             .cached = 4,
+                                             .prompt = 5,
+                                             .completion = 7,
+                                             .bytes = 2};
+
+static void check(const struct tape_generation *how, const char *expected) {
+    ARENA_AUTO a = {0};
+    struct tape t, made;
+    struct fail why = {0};
+    if (tape_read(&a, STR("x.tape"), str_of(step), &t, &why) < 0) fail_msg("%s", why.message);
+    tape_generate(&a, &t, how, &made);
+    struct buf text = buf_new(&a);
+    tape_write(&made, &text);
+    struct str written = buf_str(&text);
+    str_line(&written);
+    if (!str_is(written, expected)) fail_msg("%.*s", STR_ARG(written));
+}
+
+#define GENERATED                                                                        \
+    "a 2 6 0 cast empty\na 3 0 40 temporary cat\na 4 0 40 temporary cat\n"               \
+    "a 5 0 30 temporary linear\na 6 0 30 temporary linear\na 7 0 30 temporary linear\n"  \
+    "a 8 0 20 temporary linear\na 9 0 20 temporary linear\na 10 0 40 temporary linear\n" \
+    "a 11 0 40 temporary linear\nf 11\nf 10\nf 9\nf 8\nf 7\nf 6\nf 5\n"                  \
+    "a 12 0 96 temporary cat\nf 3\na 13 0 96 temporary cat\nf 4\n"                       \
+    "a 14 0 180 temporary softmax\nf 14\nf 12\nf 13\nf 2\ne\n"
+
+// Before the first pass of each step: keys and values of the prompts, then of all tokens, one made
+// longer after the other; and what samples.
+static void completions_are_generated_before_a_step(void **state) {
+    (void)state;
+    struct tape_generation how = sizes;
+    ARENA_AUTO a = {0};
+    struct tape t, made;
+    assert_int_equal(tape_read(&a, STR("x.tape"), str_of(step), &t, NULL), 0);
+    tape_generate(&a, &t, &how, &made);
+    struct buf text = buf_new(&a);
+    tape_write(&made, &text);
+    struct str written = buf_str(&text);
+    ptrdiff_t first = str_find(written, STR("m input 0\n" GENERATED "a 15 0 8 input\n"));
+    if (first < 0) fail_msg("%.*s", STR_ARG(written));
+    struct str rest = str_slice(written, first + 10, written.len);
+    ptrdiff_t passes = str_find(rest, STR("m input 0\nm forward 0\n"));
+    assert_true(passes > 0 && passes < str_find(rest, STR("m input 1\na 18 6 0 cast empty\n")));
+    how.sequences = 3; // on this device, whatever the batch
+    tape_generate(&a, &t, &how, &made);
+    assert_int_equal(made.allocs[4].c, 3 * 40);
+    assert_int_equal(made.allocs[4].k, 0);
+}
+
+static void a_reference_is_a_second_model(void **state) {
+    (void)state;
+    struct tape_generation how = sizes;
+    how.is_elsewhere = true;
+    check(&how, "m init 0\na 0 32 0 param\na 1 4 0 buffer\n"
+                "m input 0\na 2 0 8 input\nm forward 0\na 3 6 0 cast\nf 3\na 4 5 0 cast\nf 4\n"
+                "m input 0\nm forward 0\nm optimizer 0\nm input 1\nf 2\nm forward 1\n");
+    how.has_reference = how.has_reference_scores = true;
+    check(&how, "m init 0\na 0 32 0 param\na 1 4 0 buffer\na 2 32 0 reference\n"
+                "a 3 4 0 reference\na 4 0 112 input empty\n"
+                "m input 0\na 5 0 8 input\nm forward 0\na 6 6 0 cast\nf 6\na 7 5 0 cast\nf 7\n"
+                "m input 0\nm forward 0\nm optimizer 0\nm input 1\nf 5\nm forward 1\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(completions_are_generated_before_a_step),
+        cmocka_unit_test(a_reference_is_a_second_model),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
