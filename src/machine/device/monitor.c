@@ -402,9 +402,9 @@ static int check_card(struct shared *s, struct fail *why) {
 int device_sampler_open(struct arena *a, const char *machine, int card,
                         const struct device_watching *how, struct device_monitor **ret_sampler,
                         struct fail *why) {
-    struct device_monitor *s;
+    struct device_monitor *s = NULL;
     int failed = open_machine(a, machine, how, card, &s, why);
-    if (failed) return failed;
+    if (failed || !s) return failed;
     failed = check_card(s->shared, why);
     if (failed)
         device_monitor_close(s);
