@@ -159,12 +159,6 @@ static struct str wanted_precision(const struct wish *w) {
 static struct str has_precision(const struct tape_shelf_entry *e) {
     return e->entry.header.precision;
 }
-// Over frozen weights in two bytes: under autocast an adapter is in fp32, and so is what goes into
-// it; without it both are in two bytes, in the same order.
-static int precision_excess(const struct wish *w, struct str has, struct str wanted) {
-    return w->plan->adapter.len > 0 && str_is(has, "amp-bf16") && str_is(wanted, "bf16") ? 1 : -1;
-}
-
 // The optimizer that the tape is made over for; NULL: it stays AdamW's. What an adapter's keeps is
 // little: that of another one is counted as AdamW's, which is the most.
 static const char *other_optimizer(const struct plan *p) {
@@ -220,7 +214,7 @@ static const struct property {
     {"sharding", wanted_shard, has_shard, NULL},
     {"a loss", wanted_loss, has_loss, loss_excess},
     {"optimizer", wanted_optimizer, has_optimizer, NULL},
-    {"precision", wanted_precision, has_precision, precision_excess},
+    {"precision", wanted_precision, has_precision, NULL},
     {"gradient checkpointing", wanted_checkpointing, has_checkpointing, NULL},
     {"an optimizer step of", wanted_accumulation, has_accumulation, NULL},
 };
