@@ -170,7 +170,7 @@ SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFF
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}
 SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if "dpo" in kind else set()) for kind in PAIRS})
-SOME.update(dict.fromkeys(COMPLETIONS, {pair for pair in _OF_PAIRS if pair[0] in ("llama", "qwen2") or pair == ("qwen3", True, False)}))
+SOME.update(dict.fromkeys(COMPLETIONS, _OF_PAIRS))
 SOME.update({kind: {pair for pair in _OF_PAIRS if not pair[2]} for kind in PAIRS if kind.startswith("reward")})  # whose head is another
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
 _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "qwen3_moe") for grouped in (False, True)}
