@@ -276,7 +276,7 @@ int64_t sim_live_peak(struct sim *s, int64_t batch, int64_t classes) {
     const int64_t *sizes = s->sizes;
     int64_t live = 0, peak = 0;
     for (const int32_t *at = s->changes, *end = at + s->change_count; at < end; at++) {
-        int64_t change = *at, freed = change >> 63; // -1 or 0: no branch that nobody foretells
+        int64_t change = *at, freed = -(int64_t)(change < 0); // -1 or 0, without a branch
         live += (sizes[change ^ freed] ^ freed) - freed;
         peak = live > peak ? live : peak;
     }
