@@ -11,17 +11,14 @@ static bool is_adapter(const struct config_guard *g) {
 // bitsandbytes' four bits, said by a key or by the model's name; other methods that have four are
 // no nf4, and unsloth's dynamic ones leave some layers as they are.
 static bool is_four_bit(const struct config_guard *g) {
-    static const char *const keys[] = {"load_in_4bit", "use_4bit", "use_qlora",
+    static const char *const keys[] = {"load_in_4bit",     "use_4bit",      "use_qlora",
                                        "quantization_bit", "quantize_base", NULL};
-    struct str key = g->path;
-    for (ptrdiff_t dot; (dot = str_find(key, STR("."))) >= 0;)
-        key = str_slice(key, dot + 1, key.len);
     bool is_named =
         str_ends(g->value, STR("-bnb-4bit")) && !str_ends(g->value, STR("-unsloth-bnb-4bit"));
     bool is_word = str_is(g->value, "bnb.nf4") || str_is(g->value, NF4_TWICE) || // litgpt's
                    str_find(g->value, STR(".qlora_")) >= 0; // a builder of torchtune's
     return str_is(g->kind, "quantisation") && str_is(g->what, "4-bit weights") &&
-           (is_named || is_word || str_is_one_of(key, keys));
+           (is_named || is_word || str_is_one_of(config_last_key(g->path), keys));
 }
 
 const char *question_adapter_name(const struct plan *p) {

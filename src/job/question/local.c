@@ -158,8 +158,9 @@ static int take_file(struct question *q, struct str model, struct str path, cons
     return take(q, &shapes, &f, is_optional, why);
 }
 
-// The folder that a config names is on the machine that trains: checkpoints/meta-llama/Llama-2-7b-hf
-// ends in a name of the hub, /data/Qwen2.5-7B in one without its owner. Empty: it is no path.
+// The folder that a config names is on the machine that trains:
+// checkpoints/meta-llama/Llama-2-7b-hf ends in a name of the hub, /data/Qwen2.5-7B in one without
+// its owner. Empty: it is no path.
 static struct str end_of_path(struct str path) {
     struct str last = {0}, before = {0};
     if (str_find(path, STR("/")) < 0 || shape_is_id(path)) return (struct str){0};
@@ -211,12 +212,10 @@ static int take_name(struct question *q, struct str model, bool is_optional, str
 static int find_builder(struct arena *a, struct str model, struct str *ret_id, bool *ret_is_apart,
                         struct fail *why) {
     static const char *const adapters[] = {"lora_", "qlora_", "dora_", "qdora_", NULL};
-    struct str name = model;
+    struct str name = config_last_key(model);
     struct tsv t;
     *ret_id = (struct str){0};
     if (!str_starts(model, STR("torchtune.models."))) return 0;
-    for (ptrdiff_t dot; (dot = str_find(name, STR("."))) >= 0;)
-        name = str_slice(name, dot + 1, name.len);
     for (int i = 0; adapters[i]; i++) {
         const struct str prefix = str_of(adapters[i]);
         if (str_starts(name, prefix)) name = str_slice(name, prefix.len, name.len);

@@ -18,8 +18,9 @@ enum role_sort config_role_sort(enum config_role role);
 
 struct role_row {
     struct str places, assumed;
-    struct str sum; // places whose numbers together are the role's, with their defaults; of a list
-    char unit;      // 0: not said
+    // Places whose numbers, or names of a list, together are the role's, with their defaults.
+    struct str sum;
+    char unit; // 0: not said
     enum { INSERT_NO, INSERT_YES, INSERT_WARN } insert;
 };
 // A setting that the forecast does not count: where it stands, and its name by its value.

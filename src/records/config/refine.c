@@ -127,11 +127,9 @@ static struct str renamed(struct arena *a, struct str names, struct str otherwis
 // "lora_mlp=gate_proj,up_proj,down_proj=true": what a switch adds to a list, if it is on, in the
 // file or else by default; "model.lora_attn_modules=output_proj:o_proj": a list that is added.
 static struct str names_of(struct reader *r, struct str place, struct match *last) {
-    struct str names = place, usual;
+    struct str usual = place;
     struct matches m = {0};
-    const struct str pattern = str_cut(&names, '=');
-    usual = names;
-    names = str_cut(&usual, '=');
+    const struct str pattern = str_cut(&usual, '='), names = str_cut(&usual, '=');
     config_scope_find(&r->scope, pattern, &m);
     if (m.count == 0) return str_is(usual, "true") ? names : (struct str){0};
     const struct config_node *n = config_node_follow(m.items[0].place.value);
@@ -146,8 +144,7 @@ bool config_reader_names(struct reader *r, struct str places, struct config_valu
     struct match last = {0};
     while (places.len > 0) {
         const struct str names = names_of(r, str_cut(&places, ' '), &last);
-        if (names.len > 0)
-            buf_format(&text, "%s%.*s", text.count > 0 ? "," : "", STR_ARG(names));
+        if (names.len > 0) buf_format(&text, "%s%.*s", text.count > 0 ? "," : "", STR_ARG(names));
     }
     if (text.count == 0 || !last.place.value) return false;
     *ret_value = config_value_of(r->arena, r->config, &last.place, last.path);
