@@ -198,7 +198,6 @@ static void show_time(struct watch *w, int64_t now_ns) {
 static void judge(struct watch *w, int64_t now_ns, bool is_urgent) {
     observe_judge_turn(w->judge, w->runs, w->alerts, &w->view, played_ns(w, now_ns), is_urgent);
     w->is_urgent = false;
-    observe_alerts_collect(w->alerts, 0, &w->view);
 }
 
 bool observe_update(struct watch *w) {
@@ -228,6 +227,8 @@ bool observe_update(struct watch *w) {
         struct ring *r = &w->kept[i].ring;
         if (r->count) r->ours[r->begin + r->count - 1] = w->cards[i].ours_bytes;
     }
+    // Before the rules: what they start now ends in a turn to come, whose caller tells of it.
+    if (is_turn) observe_alerts_collect(w->alerts, 0, &w->view);
     if (is_turn) judge(w, now_ns, w->is_urgent);
     return true;
 }

@@ -227,12 +227,12 @@ static int look_once(struct watching *w, struct fail *why) {
     int64_t end = w->duration_s > 0 ? end_of(w) : os_now_ns();
     int rc = observe_open(w->arena, &w->watch, &watch, why);
     if (rc < 0) return rc;
-    observe_update(watch);
     bool goes_on = true;
-    while (goes_on && os_now_ns() < end) {
-        goes_on = pause_until(signals, next_look(w, observe_view(watch), end));
+    for (;;) {
         observe_update(watch);
         log_commands(observe_view(watch), &scratch);
+        if (!goes_on || os_now_ns() >= end) break;
+        goes_on = pause_until(signals, next_look(w, observe_view(watch), end));
     }
     observe_judge(watch); // the last look, whenever the rules had their turn
     print_look(w, observe_view(watch));
