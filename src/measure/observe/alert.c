@@ -9,16 +9,29 @@
 
 enum { CARDS_MOST = 64 };
 
+static double temperature(const struct device_gauges *g) {
+    return g->temperature_celsius;
+}
+
+static double power(const struct device_gauges *g) {
+    return g->power_watts;
+}
+
+static double memory(const struct device_gauges *g) {
+    return 100 * unit_share(g->used_bytes, g->total_bytes);
+}
+
 static const struct kind {
     const char *name, *id, *what, *unit;
     double most; // that makes sense
+    double (*value)(const struct device_gauges *g);
     const char *remedy;
 } kinds[] = {
-    {"temperature", "alert.temperature", "temperature", " C", 150,
+    {"temperature", "alert.temperature", "temperature", " C", 150, temperature,
      "look at fans and air, or lower the power limit"},
-    {"memory", "alert.memory", "memory in use", " %", 100,
+    {"memory", "alert.memory", "memory in use", " %", 100, memory,
      "a smaller batch (batchfit fit), or end what else uses the GPU"},
-    {"power", "alert.power", "power", " W", 5000, "lower the power limit (nvidia-smi -pl)"},
+    {"power", "alert.power", "power", " W", 5000, power, "lower the power limit (nvidia-smi -pl)"},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 
@@ -89,10 +102,7 @@ static void judge_one(struct alerts *alerts, const struct observe_view *view, in
                       struct arena *a, struct findings *findings) {
     const struct kind *kind = &kinds[which];
     const struct device_card *card = &view->devices->cards[place];
-    const struct device_gauges *g = &card->now;
-    const double values[KINDS] = {g->temperature_celsius,
-                                  100 * unit_share(g->used_bytes, g->total_bytes), g->power_watts};
-    double value = values[which], limit = alerts->limits[which];
+    double value = kind->value(&card->now), limit = alerts->limits[which];
     bool is_above = card->state == DEVICE_ANSWERS && value >= limit; // NaN is not
     bool is_new = is_above && !alerts->is_above[which][place];
     alerts->is_above[which][place] = is_above;

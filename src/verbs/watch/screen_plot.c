@@ -9,21 +9,34 @@
 
 enum { LABEL = 8, VALUE = 8, DOTS_MAX = 1024, STRIP_LEAST = 2, PLOT_COLUMNS = 56 };
 
-// The figures of a reading, and the most that each can be, in the order of the table below.
-static double value_of(const struct device_gauges *g, int figure) {
-    const double values[WATCH_FIGURES] = {g->utilisation,
-                                          unit_share(g->used_bytes, g->total_bytes),
-                                          g->power_watts / g->power_limit_watts,
-                                          g->temperature_celsius,
-                                          g->sm_clock_mhz,
-                                          g->memory_utilisation};
-    return values[figure];
+static double utilisation_of(const struct device_gauges *g) {
+    return g->utilisation;
 }
-static double most_of(const struct device_facts *f, int figure) {
-    double heat = f->shutdown_celsius > 0 ? f->shutdown_celsius : 100;
-    double clock = f->sm_clock_max_mhz > 0 ? f->sm_clock_max_mhz : 3000;
-    const double values[WATCH_FIGURES] = {1, 1, 1, heat, clock, 1};
-    return values[figure];
+static double memory_of(const struct device_gauges *g) {
+    return unit_share(g->used_bytes, g->total_bytes);
+}
+static double power_of(const struct device_gauges *g) {
+    return g->power_watts / g->power_limit_watts;
+}
+static double heat_of(const struct device_gauges *g) {
+    return g->temperature_celsius;
+}
+static double clock_of(const struct device_gauges *g) {
+    return g->sm_clock_mhz;
+}
+static double traffic_of(const struct device_gauges *g) {
+    return g->memory_utilisation;
+}
+
+static double whole(const struct device_card *card) {
+    (void)card;
+    return 1;
+}
+static double hundred(const struct device_card *card) {
+    return card->facts.shutdown_celsius > 0 ? card->facts.shutdown_celsius : 100;
+}
+static double clock_max(const struct device_card *card) {
+    return card->facts.sm_clock_max_mhz > 0 ? card->facts.sm_clock_max_mhz : 3000;
 }
 
 static struct str megahertz(struct watch_draw *d, double v) {
@@ -33,14 +46,16 @@ static struct str megahertz(struct watch_draw *d, double v) {
 static const struct {
     const char *label;
     int ink;
+    double (*of)(const struct device_gauges *);
+    double (*most)(const struct device_card *);
     struct str (*text)(struct watch_draw *, double);
 } figures[WATCH_FIGURES] = {
-    {"gpu", TUI_INK_D, watch_text_percent},
-    {"memory", TUI_INK_A, watch_text_percent},
-    {"power", TUI_INK_B, watch_text_percent},
-    {"heat", TUI_INK_E, watch_text_temperature},
-    {"MHz", TUI_INK_C, megahertz},
-    {"traffic", TUI_INK_C, watch_text_percent},
+    {"gpu", TUI_INK_D, utilisation_of, whole, watch_text_percent},
+    {"memory", TUI_INK_A, memory_of, whole, watch_text_percent},
+    {"power", TUI_INK_B, power_of, whole, watch_text_percent},
+    {"heat", TUI_INK_E, heat_of, hundred, watch_text_temperature},
+    {"MHz", TUI_INK_C, clock_of, clock_max, megahertz},
+    {"traffic", TUI_INK_C, traffic_of, whole, watch_text_percent},
 };
 
 int watch_plot_count(const struct watch_settings *settings) {
@@ -62,13 +77,13 @@ static void gather(const struct observe_card *card, int figure, int64_t step_ns,
         double sum = 0;
         int n = 0;
         for (; at >= 0 && card->history[at].at_ns / step_ns >= bucket; at--) {
-            double value = value_of(&card->history[at], figure);
+            double value = figures[figure].of(&card->history[at]);
             if (isnan(value)) continue;
             sum += value;
             n++;
         }
         bool is_held = n == 0 && at >= 0 && bucket - card->history[at].at_ns / step_ns <= 2;
-        values[dot] = n ? sum / n : is_held ? value_of(&card->history[at], figure) : (double)NAN;
+        values[dot] = n ? sum / n : is_held ? figures[figure].of(&card->history[at]) : (double)NAN;
     }
 }
 
@@ -83,7 +98,7 @@ static void draw_strip(struct watch_draw *d, struct tui_area area, int place, in
     const struct device_card *card = &d->view->devices->cards[place];
     const struct observe_card *watched = &d->view->cards[place];
     tui_put(area, 0, 1, figures[figure].ink, str_of(figures[figure].label));
-    double now = watched->history_count > 0 ? value_of(&card->now, figure) : (double)NAN;
+    double now = watched->history_count > 0 ? figures[figure].of(&card->now) : (double)NAN;
     tui_put_field(area, area.rows - 1, area.columns - VALUE, VALUE, SHOW_RIGHT, figures[figure].ink,
                   figures[figure].text(d, now));
     struct tui_area plot = area;
@@ -93,7 +108,7 @@ static void draw_strip(struct watch_draw *d, struct tui_area area, int place, in
     if (plot.columns < 1 || plot.columns * dots > DOTS_MAX) return;
     gather(watched, figure, step_of(d->look), values, plot.columns * dots);
     tui_plot(plot, (enum tui_plot_kind)d->look->settings.plot_kind, figures[figure].ink, values,
-             most_of(&card->facts, figure));
+             figures[figure].most(card));
 }
 
 static void draw_card(struct watch_draw *d, struct tui_area area, int place) {
