@@ -63,8 +63,10 @@ void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, 
     return copy;
 }
 
-// mallopt(3): what is freed at the heap's end stays there below the threshold; madvise(2).
+// mallopt(3): what is freed at the heap's end stays there below the threshold; madvise(2). What lies
+// before the first large page is taken and never touched, so that the heap goes on in that page.
 void arena_reserve(void) {
+    static void *gap;
     mallopt(M_MMAP_THRESHOLD, 2 * ARENA_RESERVE_BYTES);
     mallopt(M_TRIM_THRESHOLD, 2 * ARENA_RESERVE_BYTES);
     char *at = malloc(ARENA_RESERVE_BYTES);
@@ -73,6 +75,7 @@ void arena_reserve(void) {
     uintptr_t end = (uintptr_t)at + ARENA_RESERVE_BYTES;
     (void)madvise((void *)from, (end - from) / ARENA_LARGE_PAGE * ARENA_LARGE_PAGE, MADV_HUGEPAGE);
     free(at);
+    if (!gap) gap = malloc(from - (uintptr_t)at);
 }
 
 struct arena_mark arena_mark(const struct arena *a) {

@@ -40,9 +40,10 @@ static bool is_shared(const char *folder) {
 static int make_file(const struct store *s, struct fail *why) {
     int rc = os_make_private_dirs(s->arena, s->folder.p, why);
     if (rc < 0) return rc;
+    bool is_new = !os_exists(s->path.p);
     OS_FD fd = open(s->path.p, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return fail_set(why, FAIL_MACHINE, "%s: %s", s->path.p, strerror(errno));
-    os_sync_folder(s->folder.p);
+    if (is_new) os_sync_folder(s->folder.p);
     return 0;
 }
 
