@@ -154,6 +154,11 @@ static const struct {
      "0 bytes is free. Of the allocated memory 3.40 GiB is allocated by PyTorch, and 1.90 MiB is "
      "reserved by PyTorch but unallocated.",
      20 M, 4 G, 0, NO, 3.4 G, 3.4 G + 1.9 M, 1.9 M, 0, FAILURE_CAUSE_NEED},
+    // Windows lends the host's memory: 17 of the 11 GiB are allocated, so pieces are not the matter.
+    {"CUDA out of memory. Tried to allocate 30.00 MiB. GPU 0 has a total capacity of 11.00 GiB of "
+     "which 0 bytes is free. Of the allocated memory 16.98 GiB is allocated by PyTorch, and 696.75 "
+     "MiB is reserved by PyTorch but unallocated.",
+     30 M, 11 G, 0, NO, 16.98 G, 16.98 G + 696.75 M, 696.75 M, 0, FAILURE_CAUSE_SPILL},
     {"HIP out of memory. Tried to allocate 432.00 MiB (GPU 3; 15.98 GiB total capacity; 14.90 GiB "
      "already allocated; 12.00 MiB free; 15.10 GiB reserved in total by PyTorch)",
      432 M, 15.98 G, 12 M, NO, 14.9 G, 15.1 G, 0.2 G, 3, FAILURE_CAUSE_NEED},

@@ -24,6 +24,8 @@ __attribute__((format(printf, 4, 5))) bool cause_tell(const struct cause_view *v
 // The line that ended it, quoted, with its figures behind it.
 bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strength strength,
                  const char *more);
+struct str cause_figures(
+    const struct cause_view *v); // of the ending's message: "tried 2.00 GiB, ..."
 const struct finding *cause_trend(const struct cause_view *v);
 cause_rule cause_named; // what the signature says, in its words
 

@@ -18,41 +18,24 @@ bool cause_leak(const struct cause_view *v, struct cause *c) {
     return cause_say(c, ended_so ? CAUSE_SAID : CAUSE_MEASURED, f->evidence);
 }
 
-static struct str figures(const struct cause_view *v) {
-    const struct cause_ending *e = &v->facts->ending;
-    const struct {
-        const char *name;
-        int64_t bytes;
-    } all[] = {
-        {"tried", e->tried_bytes},         {"GPU", e->total_bytes},
-        {"free", e->free_bytes},           {"this process", e->in_use_bytes},
-        {"allocated", e->allocated_bytes}, {"reserved but unallocated", e->unallocated_bytes}};
-    struct buf b = buf_new(v->arena);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (all[i].bytes < 0) continue;
-        buf_format(&b, "%s%s %.*s", b.count ? ", " : "", all[i].name,
-                   STR_ARG(unit_bytes(v->arena, all[i].bytes)));
-    }
-    return buf_str(&b);
-}
-
 static bool oom(const struct cause_view *v, struct cause *c, const char *where) {
     const struct cause_ending *e = &v->facts->ending;
     struct cause_view leak = *v;
     leak.trends = "trend.leak";
-    bool has_reason = v->is_likely || e->is_fragmented || e->by_others || cause_trend(&leak);
+    bool has_reason =
+        v->is_likely || e->is_fragmented || e->by_others || e->is_spilled || cause_trend(&leak);
     struct buf b = buf_new(v->arena);
-    buf_add(&b, figures(v));
+    buf_add(&b, cause_figures(v));
     if (where) buf_format(&b, "%s%s", b.count ? "; " : "", where);
     return cause_quote(v, c, has_reason ? CAUSE_AMBIGUOUS : CAUSE_SAID, buf_z(&b));
 }
 
 bool cause_fragmented(const struct cause_view *v, struct cause *c) {
-    return v->facts->ending.is_fragmented && cause_quote(v, c, CAUSE_COUNTED, figures(v).p);
+    return v->facts->ending.is_fragmented && cause_quote(v, c, CAUSE_COUNTED, cause_figures(v).p);
 }
 
 bool cause_others(const struct cause_view *v, struct cause *c) {
-    return v->facts->ending.by_others && cause_quote(v, c, CAUSE_COUNTED, figures(v).p);
+    return v->facts->ending.by_others && cause_quote(v, c, CAUSE_COUNTED, cause_figures(v).p);
 }
 
 bool cause_validation(const struct cause_view *v, struct cause *c) {

@@ -2,6 +2,8 @@
 // What a rule of a cause has seen, in the words of its cause.
 #include "machine/cause/cause_int.h"
 
+#include "base/unit.h"
+
 #include <stdarg.h>
 
 enum cause_strength cause_measured(ptrdiff_t readings) {
@@ -33,6 +35,24 @@ bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strengt
     c->quote = str_trim(e->line);
     c->line = e->line_number;
     return cause_say(c, strength, buf_str(&b));
+}
+
+struct str cause_figures(const struct cause_view *v) {
+    const struct cause_ending *e = &v->facts->ending;
+    const struct {
+        const char *name;
+        int64_t bytes;
+    } all[] = {
+        {"tried", e->tried_bytes},         {"GPU", e->total_bytes},
+        {"free", e->free_bytes},           {"this process", e->in_use_bytes},
+        {"allocated", e->allocated_bytes}, {"reserved but unallocated", e->unallocated_bytes}};
+    struct buf b = buf_new(v->arena);
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i].bytes < 0) continue;
+        buf_format(&b, "%s%s %.*s", b.count ? ", " : "", all[i].name,
+                   STR_ARG(unit_bytes(v->arena, all[i].bytes)));
+    }
+    return buf_str(&b);
 }
 
 const struct finding *cause_trend(const struct cause_view *v) {

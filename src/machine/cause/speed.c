@@ -139,8 +139,10 @@ static bool find_slowdown(const struct cause_view *v, struct cause *c, double *r
                       i.high, before, after / before);
 }
 
-// Measured where the GPU was seen to be full, consistent where only the steps tell.
+// Counted where memory ran out with more of it in use than the GPU has, measured where the GPU was
+// seen to be full, consistent where only the steps tell.
 bool cause_spill(const struct cause_view *v, struct cause *c) {
+    if (v->facts->ending.is_spilled) return cause_quote(v, c, CAUSE_COUNTED, cause_figures(v).p);
     struct cause_view spill = *v;
     struct cause slow = {0};
     spill.trends = "trend.spill";

@@ -81,7 +81,8 @@ enum failure_cause {
     FAILURE_CAUSE_UNKNOWN,
     FAILURE_CAUSE_NEED,
     FAILURE_CAUSE_FRAGMENTATION,
-    FAILURE_CAUSE_OTHERS
+    FAILURE_CAUSE_OTHERS,
+    FAILURE_CAUSE_SPILL
 };
 
 struct failure {
@@ -90,9 +91,11 @@ struct failure {
     struct str exception;  // "ValueError: …": the last exception of the output
     struct str last_lines; // at most 12, for the report
     struct failure_numbers numbers;
-    enum failure_cause cause; // of device memory: fragmentation when what is reserved but
-                              // unallocated would have been enough, and is a twentieth of the GPU;
-                              // others when other processes hold the rest
+    enum failure_cause cause; // of device memory: spill when more is allocated than the GPU has,
+                              // so that the driver had lent the host's (Windows and WSL);
+                              // fragmentation when what is reserved but unallocated would have been
+                              // enough, and is a twentieth of the GPU; others when other processes
+                              // hold the rest
     int signal;               // that killed it; 0: none
     int exit_status;          // -1: killed
 };

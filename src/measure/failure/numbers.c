@@ -161,6 +161,7 @@ enum { FRAGMENTS_LEAST = 20 };
 
 enum failure_cause failure_cause_of(const struct failure_numbers *n) {
     if (n->tried_bytes < 0 || n->total_bytes < 0) return FAILURE_CAUSE_UNKNOWN;
+    if (n->allocated_bytes > n->total_bytes) return FAILURE_CAUSE_SPILL;
     if (n->unallocated_bytes >= n->tried_bytes &&
         n->unallocated_bytes >= n->total_bytes / FRAGMENTS_LEAST)
         return FAILURE_CAUSE_FRAGMENTATION;

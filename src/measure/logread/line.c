@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one line of a log tells: a rate of tqdm ("12.3it/s", "1.5s/it"), the times that trainers
-// print by name (timm, torchvision's reference scripts, MMEngine, Megatron), a loss that is no
-// number, the size of the GPU and what is used of it (Ultralytics), and whether it is validation.
+// print by name (timm, torchvision's reference scripts, MMEngine, Megatron), the loader's row of a
+// profile, a loss that is no number, the size of the GPU and what is used of it (Ultralytics), and
+// whether it is validation.
 #include "measure/logread/logread_int.h"
 
 #include "base/clean.h"
@@ -81,14 +82,16 @@ static uint64_t label_of(struct str s) {
     return str_hash((struct str){letters, n});
 }
 
-// "99%|#### | 1250/1251 [": whether the bar is at its last batch.
-static bool is_last_batch(struct str after_bar) {
+// "99%|#### | 1250/1251 [": whether the bar is at its last batch, and whether that is done.
+static bool is_last_batch(struct str after_bar, bool *ret_is_done) {
     ptrdiff_t at = str_find(after_bar, STR("| ")), n = 0, m = 0;
+    *ret_is_done = false;
     if (at < 0) return false;
     struct str s = str_trim(str_slice(after_bar, at + 2, after_bar.len));
     double done = number_at(s, &n);
     if (n == 0 || n >= s.len || s.p[n] != '/') return false;
     double all = number_at(str_slice(s, n + 1, s.len), &m);
+    *ret_is_done = m > 0 && done >= all;
     return m > 0 && all >= 3 && done >= all - 1 && done <= all;
 }
 
@@ -184,6 +187,38 @@ static void add_io(struct logread *j, double io_ms, double total_ms) {
     if (j->io_count < LOGREAD_TIMES) j->io_count++;
 }
 
+// The next field, behind blanks; its number, and what stands behind it ("%", "us", "ms", "s").
+static double next_quantity(struct str *rest, struct str *ret_unit) {
+    ptrdiff_t n = 0, length;
+    *rest = str_trim(*rest);
+    while (n < rest->len && !isblank((unsigned char)rest->p[n])) n++;
+    double value = number_at(str_slice(*rest, 0, n), &length);
+    *ret_unit = str_slice(*rest, length, n);
+    *rest = str_slice(*rest, n, rest->len);
+    return length > 0 ? value : (double)NAN;
+}
+
+// A table of torch.profiler's: the row of the loop's wait for its loader, "Self CPU %", "Self CPU",
+// "CPU total %", "CPU total", "CPU time avg", what the GPU adds, "# of Calls". A step is one call:
+// what the whole takes, by the share, belongs to as many.
+static void read_profile(struct logread *j, struct str line) {
+    static const struct {
+        const char *unit;
+        double ms;
+    } units[] = {{"us", 1e-3}, {"ms", 1}, {"s", 1000}};
+    enum { SHARE = 2, AVERAGE = 4, CPU_FIELDS };
+    double fields[CPU_FIELDS] = {0}, calls = NAN, ms = NAN;
+    struct str rest = str_trim(line), unit;
+    if (!str_starts(rest, STR("enumerate(DataLoader)#"))) return;
+    next_quantity(&rest, &unit);
+    for (int i = 0; i < CPU_FIELDS; i++) fields[i] = next_quantity(&rest, &unit);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (str_is(unit, units[i].unit)) ms = fields[AVERAGE] * units[i].ms;
+    }
+    while (str_trim(rest).len > 0) calls = next_quantity(&rest, &unit);
+    for (int i = 0; i < LOGREAD_TIMES && i < calls; i++) add_io(j, ms, ms / (fields[SHARE] / 100));
+}
+
 static void read_times(struct logread *j, struct str line) {
     double total = NAN, io = NAN;
     ptrdiff_t bar = str_find(line, STR("%|"));
@@ -192,7 +227,7 @@ static void read_times(struct logread *j, struct str line) {
         mark(&j->place, j->line, line);
         j->has_progress = true;
         j->place_is_validation = is_validation(label);
-        j->place_is_last_batch = is_last_batch(str_slice(line, bar, line.len));
+        j->place_is_last_batch = is_last_batch(str_slice(line, bar, line.len), &j->place_is_done);
         if (read_rate(line, &total)) add_time(j, label, total);
         return;
     }
@@ -423,6 +458,7 @@ void logread_read_line(struct logread *j, struct str line) {
              is_validation(str_slice(line, frame, line.len)))
         mark(&j->traceback, j->line, line);
     read_times(j, line);
+    read_profile(j, line);
     read_losses(j, line);
     read_scale(j, line);
     read_flushes(j, line);

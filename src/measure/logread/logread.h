@@ -55,7 +55,7 @@ struct logread {
     int64_t progress_count;
     bool has_progress;         // the line that is being read
     struct logread_mark place; // the last bar or line that tells where the training is
-    bool place_is_validation, place_is_last_batch;
+    bool place_is_validation, place_is_last_batch, place_is_done; // done: that batch, too
     struct logread_mark traceback; // a frame of the last traceback that is of validation
     int64_t card_bytes;            // "CUDA:0 (NVIDIA …, 16376MiB)" (Ultralytics); 0: not said
     double memory_gib;             // the newest of a column "11.4G" (Ultralytics); NaN

@@ -20,6 +20,7 @@ void doctor_take_ending(struct doctor *d, const struct failure *e, int64_t line)
     c->unallocated_bytes = n->unallocated_bytes;
     c->is_fragmented = e->cause == FAILURE_CAUSE_FRAGMENTATION;
     c->by_others = e->cause == FAILURE_CAUSE_OTHERS;
+    c->is_spilled = e->cause == FAILURE_CAUSE_SPILL;
 }
 
 int doctor_reading_log_bytes(struct doctor_reading *r, struct str bytes, struct fail *why) {
@@ -35,7 +36,7 @@ static void take_place(struct doctor_reading *r) {
     if (j->traceback.line > 0 || j->place_is_validation) {
         e->place = CAUSE_IN_VALIDATION;
         e->place_line = str_of(j->traceback.line > 0 ? j->traceback.text : j->place.text);
-    } else if (j->place_is_last_batch) {
+    } else if (j->place_is_last_batch && !(j->place_is_done && j->place.line > e->line_number)) {
         e->place = CAUSE_IN_LAST_BATCH;
         e->place_line = str_of(j->place.text);
     }
