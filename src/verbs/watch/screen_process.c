@@ -18,16 +18,26 @@ static int by_number(double a, double b) {
     return (a > b) - (a < b);
 }
 
-const char *const watch_sorts[WATCH_SORTS] = {"memory", "pid",  "name", "card", "kind",
-                                              "gpu",    "host", "age",  "user"};
-enum { BY_MEMORY = 0, BY_PID = 1, BY_NAME = 2, BY_USER = WATCH_SORTS - 1 };
+enum { BY_MEMORY, BY_PID, BY_NAME, BY_CARD, BY_KIND, BY_GPU, BY_HOST, BY_AGE, BY_USER, SORTS };
+_Static_assert((int)SORTS == (int)WATCH_SORTS, "as many as screen.h says");
+const char *const watch_sorts[SORTS] = {
+    [BY_MEMORY] = "memory", [BY_PID] = "pid",   [BY_NAME] = "name",
+    [BY_CARD] = "card",     [BY_KIND] = "kind", [BY_GPU] = "gpu",
+    [BY_HOST] = "host",     [BY_AGE] = "age",   [BY_USER] = "user",
+};
 
 // Of the columns that are numbers.
 static double number_of(const struct row *r, int column) {
     const struct device_process *p = r->process;
-    const double numbers[WATCH_SORTS] = {
-        (double)p->used_bytes, (double)p->pid,        0,        -r->card, p->kinds,
-        p->utilisation,        (double)p->host_bytes, p->age_s, 0};
+    const double numbers[SORTS] = {
+        [BY_MEMORY] = (double)p->used_bytes,
+        [BY_PID] = (double)p->pid,
+        [BY_CARD] = -r->card,
+        [BY_KIND] = p->kinds,
+        [BY_GPU] = p->utilisation,
+        [BY_HOST] = (double)p->host_bytes,
+        [BY_AGE] = p->age_s,
+    };
     return numbers[column];
 }
 
@@ -91,37 +101,37 @@ static struct str age_text(struct watch_draw *d, double s) {
     return str_format(d->scratch, "%.0f d", s / 86400);
 }
 
+enum { PID, USER, GPU, KIND, BUSY, MEMORY, SHARE, HOST, AGE, COMMAND, COLUMNS };
+
 // The last takes what is left.
 static const struct {
     const char *title;
     int width, least_columns; // of the screen
     enum show_align align;
-} columns[] = {
-    {"pid", 8, 0, SHOW_RIGHT},    {"user", 8, 66, SHOW_LEFT},  {"GPU", 3, 0, SHOW_RIGHT},
-    {"kind", 5, 96, SHOW_LEFT},   {"busy", 5, 0, SHOW_RIGHT},  {"memory", 8, 0, SHOW_RIGHT},
-    {"%", 5, 96, SHOW_RIGHT},     {"host", 8, 76, SHOW_RIGHT}, {"age", 6, 60, SHOW_RIGHT},
-    {"command", 0, 0, SHOW_LEFT},
+} columns[COLUMNS] = {
+    [PID] = {"pid", 8, 0, SHOW_RIGHT},   [USER] = {"user", 8, 66, SHOW_LEFT},
+    [GPU] = {"GPU", 3, 0, SHOW_RIGHT},   [KIND] = {"kind", 5, 96, SHOW_LEFT},
+    [BUSY] = {"busy", 5, 0, SHOW_RIGHT}, [MEMORY] = {"memory", 8, 0, SHOW_RIGHT},
+    [SHARE] = {"%", 5, 96, SHOW_RIGHT},  [HOST] = {"host", 8, 76, SHOW_RIGHT},
+    [AGE] = {"age", 6, 60, SHOW_RIGHT},  [COMMAND] = {"command", 0, 0, SHOW_LEFT},
 };
-enum { COLUMNS = sizeof columns / sizeof *columns };
 
-// In the order of the columns.
 static void fill_cells(struct watch_draw *d, const struct row *r, struct str cells[COLUMNS]) {
     static const char *const kinds[] = {"–", "C", "G", "C+G", "M", "C+M", "G+M", "C+G+M"};
     const struct device_process *p = r->process;
     const struct device_card *card = &d->view->devices->cards[r->card];
-    int i = 0;
-    cells[i++] = str_format(d->scratch, "%lld", (long long)p->pid);
-    cells[i++] = p->user[0] ? str_of(p->user) : STR("–");
-    cells[i++] = str_format(d->scratch, "%d", card->index);
-    cells[i++] = str_of(kinds[p->kinds & 7]);
-    cells[i++] = watch_text_percent(d, p->utilisation);
-    cells[i++] = watch_text_bytes(d, p->used_bytes);
-    cells[i++] = watch_text_percent(d, unit_share(p->used_bytes, card->now.total_bytes));
-    cells[i++] = watch_text_bytes(d, p->host_bytes);
-    cells[i++] = age_text(d, p->age_s);
-    cells[i++] = p->command[0] ? str_of(p->command)
-                 : p->name[0]  ? str_of(p->name)
-                               : STR("(another container's, or gone)");
+    cells[PID] = str_format(d->scratch, "%lld", (long long)p->pid);
+    cells[USER] = p->user[0] ? str_of(p->user) : STR("–");
+    cells[GPU] = str_format(d->scratch, "%d", card->index);
+    cells[KIND] = str_of(kinds[p->kinds & 7]);
+    cells[BUSY] = watch_text_percent(d, p->utilisation);
+    cells[MEMORY] = watch_text_bytes(d, p->used_bytes);
+    cells[SHARE] = watch_text_percent(d, unit_share(p->used_bytes, card->now.total_bytes));
+    cells[HOST] = watch_text_bytes(d, p->host_bytes);
+    cells[AGE] = age_text(d, p->age_s);
+    cells[COMMAND] = p->command[0] ? str_of(p->command)
+                     : p->name[0]  ? str_of(p->name)
+                                   : STR("(another container's, or gone)");
 }
 
 // A row of the table; without a process its titles, of which one that does not fit is left out.
