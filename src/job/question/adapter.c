@@ -17,6 +17,7 @@ static bool is_four_bit(const struct config_guard *g) {
         str_ends(g->value, STR("-bnb-4bit")) && !str_ends(g->value, STR("-unsloth-bnb-4bit"));
     bool is_word = str_is(g->value, "bnb.nf4") || str_is(g->value, NF4_TWICE) || // litgpt's
                    str_find(g->value, STR(".qlora_")) >= 0; // a builder of torchtune's
+    if (str_is(g->what, "4-bit weights (nf4)")) return true; // of a trainer that has no others
     return str_is(g->kind, "quantisation") && str_is(g->what, "4-bit weights") &&
            (is_named || is_word || str_is_one_of(config_last_key(g->path), keys));
 }

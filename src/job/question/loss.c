@@ -84,7 +84,8 @@ static const char *loss_in_name(struct str text) {
 
 // Trainers that are trl's.
 static bool is_trainer_known(const struct question *q) {
-    static const char *const names[] = {"trl", "huggingface", "axolotl", "llamafactory", NULL};
+    static const char *const names[] = {"trl",  "huggingface",   "axolotl",        "llamafactory",
+                                        "oumi", "autotrain_llm", "autotrain_lora", NULL};
     return str_is_one_of(q->reading.dialect, names);
 }
 

@@ -191,7 +191,8 @@ static int set_batch(const struct wanted *w, const struct config_batches *b) {
 static int write_pair(const struct wanted *w, const struct config_batches *b) {
     const struct config_value *v = &w->reading->values[CONFIG_ACCUMULATION];
     int status = set_batch(w, b);
-    if (status || (!in_file(v) && b->accumulation == 1)) return status;
+    bool is_default = !in_file(v) && b->accumulation == (known(v) > 0 ? known(v) : 1);
+    if (status || is_default) return status;
     return set_number(w, CONFIG_ACCUMULATION, b->accumulation);
 }
 

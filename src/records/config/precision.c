@@ -34,7 +34,7 @@ static const struct family {
     {SPELL_WORD, {"fp32", "fp16", "bf16", NULL, NULL}},
     {SPELL_WORD, {"float32", "float16", "bfloat16", NULL, NULL}},
     {SPELL_WORD, {"FLOAT_32", "FLOAT_16", "BFLOAT_16", NULL, NULL}}, // OneTrainer
-    {SPELL_WORD, {"FLOAT_32", "FLOAT_16", "BFLOAT_16", NULL, NULL}}, // OneTrainer
+    {SPELL_WORD, {"NONE", "FP16", "BF16", NULL, NULL}},              // oumi
     {SPELL_WORD, {"full", "half", NULL, NULL, NULL}},
     {SPELL_WORD, {"none", "amp", NULL, NULL, NULL}},
     {SPELL_WORD, {"O0", "O1", NULL, NULL, NULL}},                  // apex
@@ -144,8 +144,10 @@ static int one_precision(const struct scope *s, const struct precision_keys *key
     switch (k->spelling) {
     case SPELL_AMP: {
         const struct precision_key *type = find_key(keys, SPELL_TYPE);
-        if (r.type == CONFIG_TEXT && !(type && str_is(text, AMP_WRAPPER)))
-            return family_of(SPELL_WORD, text, &precision) < 0 ? -2 : precision;
+        if (r.type == CONFIG_TEXT && !(type && str_is(text, AMP_WRAPPER))) {
+            if (family_of(SPELL_WORD, text, &precision) < 0) return -2;
+            return precision == FP32 ? -1 : precision; // "none": another key may say more
+        }
         if (type) read_key(s, type, &type_text);
         if (type && family_of(SPELL_TYPE, type_text, &precision) >= 0) return precision;
         if (r.type == CONFIG_TEXT) return AMP_FP16;
