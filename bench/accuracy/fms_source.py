@@ -259,7 +259,7 @@ def _with_gptq(base, adapter):
     from batchfit import adapters
     _quantize_gptq(base)
     gptq.get_auto_gptq_quant_linear = lambda *_: GptqLinear
-    rank, targets, dropout = adapters.parse(adapter)
+    rank, targets, dropout, _ = adapters.parse(adapter)
     return peft.get_peft_model(base, peft.LoraConfig(r=rank, lora_alpha=rank, target_modules=targets, lora_dropout=dropout,
                                                      task_type="CAUSAL_LM"))
 

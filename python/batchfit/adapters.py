@@ -12,15 +12,23 @@ from .sources import need
 
 
 DROPOUT = 0.05  # any: what it keeps does not depend on how much it drops
+MORE = ([], ["dropout"], ["bf16"], ["dropout", "bf16"])  # what may stand behind the names
 
 
 def parse(text):
-    """'lora:16', 'lora:16:q_proj,v_proj' or 'lora:16:all-linear:dropout' -> (rank, targets for peft, dropout)."""
-    kind, rank, targets, dropout = (text.split(":") + [""] * 4)[:4]
-    if kind != "lora" or not rank.isdigit() or int(rank) < 1 or dropout not in ("", "dropout") or text.count(":") > 3:
-        raise UsageError("--adapter %s: write lora:RANK, lora:RANK:NAME,NAME or lora:RANK:NAMES:dropout" % text)
+    """'lora:16', 'lora:16:q_proj,v_proj', 'lora:16:all-linear:dropout' or with ':bf16' behind the names -> (rank, targets for peft, dropout,
+    is it in bf16)."""
+    kind, rank, targets, *more = (text.split(":") + [""] * 2)[:max(3, text.count(":") + 1)]
+    if kind != "lora" or not rank.isdigit() or int(rank) < 1 or more not in MORE:
+        raise UsageError("--adapter %s: write lora:RANK, lora:RANK:NAME,NAME or lora:RANK:NAMES:dropout, with :bf16 behind it for one in bf16"
+                         % text)
     every = targets in ("", "all-linear")
-    return int(rank), "all-linear" if every else targets.split(","), DROPOUT if dropout else 0.0
+    return int(rank), "all-linear" if every else targets.split(","), DROPOUT if "dropout" in more else 0.0, "bf16" in more
+
+
+def is_in_bf16(text):
+    """Is it our own word for one that is kept in bf16, as torchtune and litgpt build theirs, where peft keeps it in fp32?"""
+    return bool(text) and not is_config(text) and parse(text)[3]
 
 
 def is_config(text):
@@ -56,7 +64,8 @@ def _quantize(model, knobs, peft):
     kept = ("lm_head", "score") + tuple(getattr(model, "_keep_in_fp32_modules", None) or ())  # the last one, T5's wo (transformers, quantizers/base.py)
     storage = torch.bfloat16 if knobs.shard else torch.uint8
     four_bit.quantize(model, kept, _compute_dtype(knobs), knobs.quant == "nf4-dq", storage=storage)
-    if knobs.quant_prepare == "none" or knobs.shard:  # peft's preparation is not for what is sharded (trl's SFTTrainer)
+    is_left = knobs.quant_prepare == "none" or knobs.quant_prepare is None and is_in_bf16(knobs.adapter)  # nobody who builds his own adapter does
+    if is_left or knobs.shard:  # peft's preparation is not for what is sharded (trl's SFTTrainer)
         for p in model.parameters():
             p.requires_grad = False
         if knobs.checkpointing:
@@ -105,9 +114,10 @@ def _given(text, peft, is_of_head):
     """(configuration, further arguments) for get_peft_model. `autocast_adapter_dtype` may stand among the values: false leaves the adapter in
     the weights' type."""
     if not is_config(text):
-        rank, targets, dropout = parse(text)
+        rank, targets, dropout, in_bf16 = parse(text)
         task = "SEQ_CLS" if is_of_head else "CAUSAL_LM"
-        return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=dropout, task_type=task), {}
+        given = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=dropout, task_type=task)
+        return given, {"autocast_adapter_dtype": False} if in_bf16 else {}
     values = config(text)
     try:
         kind = peft.PEFT_TYPE_TO_CONFIG_MAPPING[values["peft_type"]]

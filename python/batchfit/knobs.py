@@ -45,7 +45,8 @@ KNOBS = {
     "rules": (str, "torch version whose CUDA rules apply, such as 1.12 (default the one that runs)"),
     "script_defaults": (str, "preset of a known script, see PRESETS"),
     "task": (("auto", "classification", "causal-lm", "masked-lm", "seq2seq-lm"), "head of an hf: model"),
-    "adapter": (str, "LoRA over frozen weights: lora:16, lora:16:q_proj,v_proj or lora:16:all-linear:dropout; or the adapter_config.json of "
+    "adapter": (str, "LoRA over frozen weights: lora:16, lora:16:q_proj,v_proj or lora:16:all-linear:dropout, with :bf16 behind it for one in bf16 "
+                "where peft has fp32; or the adapter_config.json of "
                 "any of peft's methods; hf: only"),
     "quant": (("nf4", "nf4-dq"), "frozen weights in four bits by bitsandbytes' rules; -dq: their scales quantised, too"),
     "quant_prepare": (("peft", "trl", "none"), "the rest of a model in four bits: fp32 by peft (default), embedding and head back in "

@@ -199,10 +199,13 @@ class TestFourBit(unittest.TestCase):
 
 class TestAdapters(unittest.TestCase):
     def test_words(self):
-        self.assertEqual(adapters.parse("lora:16"), (16, "all-linear", 0.0))
-        self.assertEqual(adapters.parse("lora:8:q_proj,v_proj"), (8, ["q_proj", "v_proj"], 0.0))
-        self.assertEqual(adapters.parse("lora:8:all-linear:dropout")[1:], ("all-linear", adapters.DROPOUT))
-        for text in ("lora", "lora:0", "lora:x", "dora:16", "16", "lora:16:q_proj:0.1", "lora:16:q_proj:dropout:x"):
+        self.assertEqual(adapters.parse("lora:16"), (16, "all-linear", 0.0, False))
+        self.assertEqual(adapters.parse("lora:8:q_proj,v_proj"), (8, ["q_proj", "v_proj"], 0.0, False))
+        self.assertEqual(adapters.parse("lora:8:all-linear:dropout")[1:], ("all-linear", adapters.DROPOUT, False))
+        self.assertEqual(adapters.parse("lora:8:all-linear:bf16")[1:], ("all-linear", 0.0, True))
+        self.assertEqual(adapters.parse("lora:8:q_proj:dropout:bf16")[1:], (["q_proj"], adapters.DROPOUT, True))
+        for text in ("lora", "lora:0", "lora:x", "dora:16", "16", "lora:16:q_proj:0.1", "lora:16:q_proj:dropout:x", "lora:16:q_proj:bf16:dropout",
+                     "lora:16:q_proj:"):
             with self.assertRaises(UsageError):
                 adapters.parse(text)
 
@@ -281,6 +284,21 @@ class TestAdapters(unittest.TestCase):
         self.assertEqual(weights(None), [4 * norm, 4 * head])  # peft: everything to fp32
         self.assertEqual(weights("trl"), [4 * norm, 2 * head])
         self.assertEqual(weights("none"), [2 * norm, 2 * head])
+
+    def test_an_adapter_is_in_fp32_as_peft_makes_it_or_in_bf16(self):
+        def of(where, adapter, **more):
+            tape = self.record(adapter=adapter, precision="bf16", optimizer="adamw", fused_optimizer=True, **more)
+            if where == "param":
+                return {line.split()[-1].split("model.")[-1]: int(line.split()[2]) for line in tape.splitlines() if " param - " in line}
+            return sum(int(line.split()[2]) for line in tape.split("m optimizer 0")[1].split("m ")[0].splitlines() if " optimizer " in line)
+        rank, q = 4 * 3072, 3072 * 3072
+        for adapter, size in (("lora:4:q_proj", 4), ("lora:4:q_proj:bf16", 2)):
+            sizes = of("param", adapter)
+            self.assertEqual([v for k, v in sizes.items() if "lora_" in k], [size * rank] * 2)
+            self.assertEqual([v for k, v in sizes.items() if "q_proj" in k and "lora_" not in k], [2 * q])
+            self.assertEqual(of("optimizer", adapter), 4 * size * rank + 4 * 2)  # two moments of two matrices, and steps
+        left = of("param", "lora:4:q_proj:bf16", quant="nf4")
+        self.assertEqual([v for k, v in left.items() if "lm_head" in k], [2 * 3072 * 128256])
 
     def test_dropout_keeps_its_mask(self):
         said = dict(precision="amp-bf16", weights="bf16", optimizer="adamw")
@@ -434,6 +452,12 @@ class TestShipped(Compared):
     def test_two_shapes(self):
         self.compare("llama", "qlora", True, "8B b2 s2048")
         self.compare("llama", "full", False, "7B b1 s640")
+
+    def test_without_autocast(self):
+        self.compare("llama", "lora-bf16", False, "8B b2 s2048")
+        self.compare("qwen3", "qlora-bf16-dropout", True, "qwen3-4B b8 s8192")
+        self.compare("mistral", "qlora-bf16-qv-dropout", False, "8B b1 s131072")
+        self.compare("llama", "lora-fp32-dropout", True, "7B b3 s512")
 
     def test_families_of_another_kind(self):
         self.compare("gemma2", "full", True, "9B b1 s4096", tied=True)

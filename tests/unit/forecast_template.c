@@ -117,6 +117,7 @@ static void what_is_not_covered_is_named(void **state) {
     } cases[] = {
         {"lora:16:q_proj,foo", "", "", "adapter q_proj,foo", PLAN_AMP_BF16},
         {"lora:16:foo", "", "", "no such layer", PLAN_AMP_BF16},
+        {"lora:16:all-linear:bf16", "", "", "precision amp-bf16", PLAN_AMP_BF16},
         {"", "fsdp2", "sgd", "optimizer sgd", PLAN_AMP_BF16},
         {"", "", "adamw", "precision fp32", PLAN_FP32},
         {"lora:5000", "", "", "adapter_rank 5000", PLAN_AMP_BF16},
@@ -141,6 +142,7 @@ static void an_adapter_is_counted_by_one_that_has_more(void **state) {
     (void)state;
     static const struct {
         const char *adapter, *quant, *template, *note;
+        bool has_no_autocast;
     } cases[] = {
         {"lora:16:v_proj", "", "llama-lora-qv", "counted as q_proj,v_proj"},
         {"lora:16:v_proj:dropout", "", "llama-lora-qv-dropout", "counted as q_proj,v_proj:dropout"},
@@ -149,6 +151,14 @@ static void an_adapter_is_counted_by_one_that_has_more(void **state) {
         {"lora:16:q_proj,v_proj", "nf4-dq", "llama-qlora-qv", "counted as nf4"},
         {"lora:16:q_proj,v_proj", "nf4", "llama-qlora-qv", NULL},
         {"lora:16", "nf4-dq", "llama-qlora-dq", NULL},
+        {"lora:16:all-linear:bf16", "", "llama-lora-bf16", NULL, true},
+        {"lora:16:q_proj,v_proj:dropout:bf16", "", "llama-lora-bf16-qv-dropout", NULL, true},
+        {"lora:16:v_proj:bf16", "", "llama-lora-bf16-qv-dropout",
+         "counted as q_proj,v_proj:dropout:bf16", true},
+        {"lora:16:up_proj:bf16", "nf4-dq", "llama-qlora-bf16", "counted as all-linear:bf16", true},
+        {"lora:16:k_proj:dropout:bf16", "", "llama-lora-bf16-dropout",
+         "counted as all-linear:dropout:bf16", true},
+        {"lora:16", "", "llama-lora-fp32", NULL, true},
     };
     ARENA_AUTO a = {0};
     struct forecast_cache cache = cache_of(&a);
@@ -157,6 +167,7 @@ static void an_adapter_is_counted_by_one_that_has_more(void **state) {
         struct forecast f;
         plan.adapter = str_of(cases[i].adapter);
         plan.quant = str_of(cases[i].quant);
+        if (cases[i].has_no_autocast) plan.precision = PLAN_BF16;
         struct forecast_tape *t = filled(&cache, &plan, &f, 4);
         struct str first = t->notes.items[0];
         bool has_note = str_find(first, STR("allocates no less")) >= 0;

@@ -82,31 +82,33 @@ static void an_adapter_is_one_text(void **state) {
     (void)state;
     static const struct {
         int64_t rank;
-        const char *targets;
-        bool has_dropout;
-        const char *expected;
+        const char *targets, *more, *expected;
     } cases[] = {
-        {16, "", false, "lora:16"},
-        {8, "all", false, "lora:8"},
-        {8, "all-linear", true, "lora:8:all-linear:dropout"},
-        {4, " q_proj, v_proj", false, "lora:4:q_proj,v_proj"},
-        {4, "v_proj,q_proj", true, "lora:4:q_proj,v_proj:dropout"},
-        {4, "o_proj,qkv_proj,down_proj,gate_up_proj", false,
+        {16, "", "", "lora:16"},
+        {8, "all", "", "lora:8"},
+        {8, "all-linear", "dropout", "lora:8:all-linear:dropout"},
+        {4, " q_proj, v_proj", "", "lora:4:q_proj,v_proj"},
+        {4, "v_proj,q_proj", "dropout", "lora:4:q_proj,v_proj:dropout"},
+        {4, "o_proj,qkv_proj,down_proj,gate_up_proj", "",
          "lora:4:qkv_proj,o_proj,gate_up_proj,down_proj"},
-        {4, "down_proj,up_proj,gate_proj,o_proj,v_proj,k_proj,q_proj,lm_head", false,
+        {4, "down_proj,up_proj,gate_proj,o_proj,v_proj,k_proj,q_proj,lm_head", "",
          "lora:4:down_proj,up_proj,gate_proj,o_proj,v_proj,k_proj,q_proj,lm_head"},
-        {4, "down_proj,up_proj,gate_proj,o_proj,v_proj,k_proj,q_proj", false,
+        {4, "down_proj,up_proj,gate_proj,o_proj,v_proj,k_proj,q_proj", "",
          "lora:4:q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"},
-        {4, "q_proj,q_proj,k_proj,v_proj,o_proj,up_proj,down_proj", true,
+        {4, "q_proj,q_proj,k_proj,v_proj,o_proj,up_proj,down_proj", "dropout",
          "lora:4:q_proj,q_proj,k_proj,v_proj,o_proj,up_proj,down_proj:dropout"},
-        {0, "", false, ""},
-        {4, "q_proj,", false, ""},
-        {4, "^model$", false, ""},
+        {16, "", "bf16", "lora:16:all-linear:bf16"},
+        {4, "v_proj,q_proj", "dropout:bf16", "lora:4:q_proj,v_proj:dropout:bf16"},
+        {4, "q_proj", "bf16:dropout", ""},
+        {4, "q_proj", "0.1", ""},
+        {0, "", "", ""},
+        {4, "q_proj,", "", ""},
+        {4, "^model$", "", ""},
     };
     ARENA_AUTO a = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct str text =
-            plan_adapter(&a, cases[i].rank, str_of(cases[i].targets), cases[i].has_dropout);
+            plan_adapter(&a, cases[i].rank, str_of(cases[i].targets), str_of(cases[i].more));
         if (!str_is(text, cases[i].expected)) fail_msg("%.*s", STR_ARG(text));
         assert_int_equal(plan_adapter_rank(text), text.len > 0 ? cases[i].rank : 0);
     }
@@ -120,6 +122,14 @@ static void an_adapter_is_one_text(void **state) {
     assert_str(plan_adapter_targets(STR("lora:4:q_proj:dropout")), "q_proj");
     assert_str(plan_adapter_targets(STR("lora:4:all-linear:dropout")), "");
     assert_int_equal(plan_adapter_rank(STR("dora:4")), 0);
+    assert_str(plan_adapter_more(true, true), "dropout:bf16");
+    for (int i = 0; i < 4; i++) {
+        bool has_dropout = i & 1, is_bf16 = i & 2;
+        struct str text =
+            plan_adapter(&a, 4, (struct str){0}, plan_adapter_more(has_dropout, is_bf16));
+        assert_int_equal(plan_adapter_has_dropout(text), has_dropout);
+        assert_int_equal(plan_adapter_is_bf16(text), is_bf16);
+    }
 }
 
 static void a_loss_of_preferences_has_one_word_for_versions_that_need_the_same(void **state) {

@@ -106,6 +106,15 @@ KINDS = {
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
 }
+# Without autocast: an adapter in bf16 as the weights are, as torchtune and litgpt build theirs; or in fp32 over them, as peft makes it where
+# nobody says otherwise, whose layers cast what goes into them.
+_BF16 = dict(_COMMON, precision="bf16")
+KINDS.update({"lora-bf16": (_BF16, ":all-linear:bf16"), "lora-bf16-dropout": (_BF16, ":all-linear:dropout:bf16"),
+              "lora-bf16-qv-dropout": (_BF16, ":q_proj,v_proj:dropout:bf16"),
+              "qlora-bf16": (dict(_BF16, quant="nf4"), ":all-linear:bf16"),
+              "qlora-bf16-dropout": (dict(_BF16, quant="nf4"), ":all-linear:dropout:bf16"),
+              "qlora-bf16-qv-dropout": (dict(_BF16, quant="nf4"), ":q_proj,v_proj:dropout:bf16"),
+              "lora-fp32": (_BF16, ""), "lora-fp32-dropout": (_BF16, ":all-linear:dropout")})
 # With liger's loss and layers; checkpointing is what goes with them.
 LIGER = {"liger-" + kind: (dict(KINDS[kind][0], loss="liger"), KINDS[kind][1])
          for kind in "full full-amp lora lora-dropout qlora qlora-dq qlora-dropout qlora-dq-dropout".split()}
@@ -139,7 +148,7 @@ EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only, 
 NO_FFN = ("qwen3_moe",)  # all of it is experts
 SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
-NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora") for family in FUSED}
+NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora", "qlora-bf16", "qlora-bf16-dropout") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
 LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "t5": 4, "t5-gated": 4}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
@@ -157,7 +166,8 @@ FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
-ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS) + tuple(LIGER)
+_NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "lora-fp32")))
+ANY_BATCH = (*_NO_AUTOCAST, "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + _OFFLOAD  # who offloads recomputes
@@ -166,6 +176,9 @@ SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
 SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
 SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in KINDS if kind in _FSDP1 or kind.startswith("fsdp2-lora")})  # Llama 2
 _OF_OFFLOAD = "llama mistral qwen2 qwen3".split()
+SOME.update(dict.fromkeys(_NO_AUTOCAST, _GROUPED | {("llama", False, False), ("phi3", False, False), ("gemma", False, True)}))
+_OF_LLAMA = {("llama", True, False), ("llama", True, True), ("llama", False, False), ("mistral", True, False)}
+SOME.update({kind: _OF_LLAMA for kind in _NO_AUTOCAST if "-qv" in kind})  # the layers that litgpt takes
 SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFFLOAD} | {("llama", False, False)}))
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}

@@ -141,8 +141,8 @@ def load(name, knobs):
     except Exception as why:  # sizes that make no model: no heads, a hidden size that they do not divide
         raise RecordError("%s: transformers %s cannot build the %s that it describes: %s"
                           % (source, transformers.__version__, kind, _line(why)))
-    if knobs.weights == "bf16":
-        _cast(model, torch.bfloat16)
+    if knobs.model_dtype and (knobs.weights or knobs.adapter):
+        _cast(model, getattr(torch, knobs.model_dtype))
     if knobs.checkpointing:
         model.gradient_checkpointing_enable()
     if fused:

@@ -31,15 +31,16 @@ bool question_adapter_models(const struct question *q, const struct config_guard
     return is_four_bit(g) && q->plan.quant.len > 0;
 }
 
-// RANK[:NAMES[:dropout]]
+// RANK[:NAMES[:dropout][:bf16]]
 static int take_option(struct question *q, const char *spelled, struct fail *why) {
     struct str rest = str_of(spelled), number = str_cut(&rest, ':'), targets = str_cut(&rest, ':');
     int64_t rank = 0;
-    bool is_rest = rest.p == NULL || str_is(rest, "dropout");
-    if (str_to_i64(number, &rank) && is_rest)
-        q->plan.adapter = plan_adapter(q->arena, rank, targets, rest.p != NULL);
+    if (str_to_i64(number, &rank) && (rest.p == NULL || rest.len > 0))
+        q->plan.adapter = plan_adapter(q->arena, rank, targets, rest);
     if (q->plan.adapter.len > 0) return 0;
-    fail_set(why, FAIL_USAGE, "--lora %s: not RANK, RANK:NAME,NAME or RANK:NAMES:dropout", spelled);
+    fail_set(why, FAIL_USAGE,
+             "--lora %s: not RANK, RANK:NAME,NAME or RANK:NAMES:dropout (:bf16 behind it: in bf16)",
+             spelled);
     return fail_hint(why, "for example --lora 16, or --lora 16:q_proj,v_proj");
 }
 
@@ -64,7 +65,7 @@ static struct str config_adapter(const struct question *q) {
     if (!is_known || str_equal_nocase(targets, STR("false")) || targets.len == 0)
         return (struct str){0};
     return plan_adapter(q->arena, v[CONFIG_LORA_RANK].integer, targets,
-                        v[CONFIG_LORA_DROPOUT].number > 0);
+                        plan_adapter_more(v[CONFIG_LORA_DROPOUT].number > 0, false));
 }
 
 static void take_config(struct question *q) {
@@ -88,6 +89,19 @@ int question_adapter(struct question *q, const struct question_options *o, struc
     if (rc == 0 && o->quant) rc = take_quant(q, o->quant, why);
     if (rc == 0) take_config(q);
     return rc;
+}
+
+enum plan_precision question_adapter_precision(const struct plan *p) {
+    return plan_adapter_is_bf16(p->adapter) ? PLAN_BF16 : PLAN_AMP_BF16;
+}
+
+void question_adapter_type(struct question *q) {
+    struct plan *p = &q->plan;
+    bool follows = q->reading.values[CONFIG_LORA_FOLLOWS].boolean;
+    if (p->adapter.len == 0 || !follows || p->precision != PLAN_BF16) return;
+    p->adapter =
+        plan_adapter(q->arena, plan_adapter_rank(p->adapter), plan_adapter_targets(p->adapter),
+                     plan_adapter_more(plan_adapter_has_dropout(p->adapter), true));
 }
 
 // All layers by their names, where the model's family has those.

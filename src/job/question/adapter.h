@@ -7,6 +7,10 @@
 
 // Puts it into the plan. What the config says only in part stays one of its guards.
 int question_adapter(struct question *q, const struct question_options *o, struct fail *why);
+// What it is trained in where nobody says it.
+enum plan_precision question_adapter_precision(const struct plan *p);
+// After the precision is known: an adapter of a trainer whose adapters are in the weights' type.
+void question_adapter_type(struct question *q);
 // After all else of the plan is known: a config's adapter that no tape or template covers becomes
 // one of its guards again, and the reason a note.
 void question_adapter_check(struct question *q, const struct question_options *o);

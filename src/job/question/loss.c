@@ -153,8 +153,9 @@ static void take_preference(struct question *q) {
     struct str word = loss ? word_of(q, loss) : (struct str){0};
     if (plan_is_preference(word)) p->loss = word;
     if (!plan_is_preference(p->loss)) return;
-    p->adapter = plan_adapter(q->arena, plan_adapter_rank(p->adapter),
-                              plan_adapter_targets(p->adapter), false);
+    p->adapter =
+        plan_adapter(q->arena, plan_adapter_rank(p->adapter), plan_adapter_targets(p->adapter),
+                     plan_adapter_more(false, plan_adapter_is_bf16(p->adapter)));
 }
 
 // --- Both ----------------------------------------------------------------------------------------

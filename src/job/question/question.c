@@ -226,7 +226,7 @@ static void take_open_precision(struct question *q) {
     const bool is_absent = v->type == CONFIG_ABSENT, is_adapter = p->adapter.len > 0 && is_absent;
     say_default(q, CONFIG_PRECISION);
     if (p->precision) return;
-    p->precision = is_adapter ? PLAN_AMP_BF16 : PLAN_FP32;
+    p->precision = is_adapter ? question_adapter_precision(p) : PLAN_FP32;
     if (q->has_config && is_absent && !q->is_decided)
         question_say(q,
                      "the precision is not in the config: counted as %s, %s; --precision sets it",
@@ -284,7 +284,9 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     if (rc == 0) rc = question_adapter(q, o, why);
     if (rc == 0) rc = question_loss(q, o, why);
     if (rc == 0) rc = question_shard(q, o, why);
-    return rc < 0 ? rc : take_precision(q, o->precision, why);
+    if (rc == 0) rc = take_precision(q, o->precision, why);
+    if (rc == 0) question_adapter_type(q);
+    return rc;
 }
 
 static int no_model(const struct question *q, struct fail *why) {

@@ -62,6 +62,7 @@ void forecast_note_shape(struct forecast *f, const struct plan *p, const struct 
 // What to say of AdamW's temporaries; is_fused: those of the template.
 // That the plan is compiled, and how far that is counted.
 void forecast_note_compile(struct forecast *f, struct forecast_tape *t);
+void forecast_note_adapter(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 void forecast_note_update(struct forecast *f, const struct plan *p, struct forecast_tape *t,
                           bool is_fused);
 // Templates of T5 are for lengths that are multiples of it: torch's sdpa pads the bias of others

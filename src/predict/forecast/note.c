@@ -18,6 +18,27 @@ void forecast_note_update(struct forecast *f, const struct plan *p, struct forec
                         STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
 }
 
+// On one GPU: the types of what is frozen and of what is trained.
+void forecast_note_adapter(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+    const bool is_bf16 = plan_adapter_is_bf16(p->adapter);
+    if (p->quant.len > 0)
+        str_list_format(f->arena, &t->notes,
+                        "%.*s: frozen linear layers in four bits as bitsandbytes stores them; "
+                        "embedding, norms and head in %s",
+                        STR_ARG(p->quant),
+                        is_bf16 ? "bf16, as loaded" : "fp32, as peft prepares them");
+    else if (!is_bf16)
+        str_list_add(f->arena, &t->notes,
+                     STR("frozen weights are counted in 2 bytes, the adapter in 4"));
+    if (is_bf16)
+        str_list_add(f->arena, &t->notes,
+                     STR("the adapter is counted in bf16, its gradients and states too"));
+    else if (p->precision == PLAN_BF16)
+        str_list_add(f->arena, &t->notes,
+                     STR("without autocast the layers of an adapter in fp32, as peft makes it, "
+                         "keep their inputs in fp32, too"));
+}
+
 // Inductor fuses what eager PyTorch writes down and computes cheap things again; products,
 // convolutions and attention keep their outputs.
 void forecast_note_compile(struct forecast *f, struct forecast_tape *t) {

@@ -79,12 +79,15 @@ static bool has_name(struct str names, struct str name) {
 static int adapter_excess(const struct wish *w, struct str has, struct str wanted) {
     if (str_is(has, "none") || str_is(wanted, "none")) return -1;
     struct str on = str_cut(&has, ':'), asked = str_cut(&wanted, ':');
+    bool has_dropout = str_starts(has, STR("dropout"));
+    bool wants_dropout = str_starts(wanted, STR("dropout"));
+    if (str_ends(has, STR("bf16")) != str_ends(wanted, STR("bf16"))) return -1;
     if (str_is(on, "all-linear")) on = w->linear;
     if (str_is(asked, "all-linear")) asked = w->linear;
-    int excess = count_names(on) - count_names(asked) + (has.p != NULL) - (wanted.p != NULL);
+    int excess = count_names(on) - count_names(asked) + has_dropout - wants_dropout;
     while (asked.p)
         if (!has_name(on, str_cut(&asked, ','))) return -1;
-    return has.p || !wanted.p ? excess : -1;
+    return has_dropout || !wants_dropout ? excess : -1;
 }
 
 static struct str quant_text(struct str quant) {
@@ -397,13 +400,8 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
         forecast_note_titan(f, p, t);
     else if (p->shard.len > 0)
         forecast_note_fsdp(f, p, t);
-    else if (p->quant.len > 0)
-        str_list_format(a, &t->notes,
-                        "%.*s: frozen linear layers in four bits as bitsandbytes stores them; "
-                        "embedding, norms and head in fp32, as peft prepares them",
-                        STR_ARG(p->quant));
     else if (p->adapter.len > 0)
-        str_list_add(a, &t->notes, STR("frozen weights are counted in 2 bytes, the adapter in 4"));
+        forecast_note_adapter(f, p, t);
     else if (str_is(h->weights, "fp32"))
         str_list_add(a, &t->notes,
                      STR("weights are counted in fp32 under autocast: loaded in bf16 (--precision "

@@ -52,9 +52,19 @@ static bool is_every(struct str targets) {
     return targets.len == 0 || str_is_one_of(targets, words);
 }
 
-struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, bool has_dropout) {
+struct str plan_adapter_more(bool has_dropout, bool is_bf16) {
+    if (!has_dropout) return is_bf16 ? STR("bf16") : (struct str){0};
+    return is_bf16 ? STR("dropout:bf16") : STR("dropout");
+}
+
+static bool is_more(struct str more) {
+    static const char *const words[] = {"dropout", "bf16", "dropout:bf16", NULL};
+    return more.len == 0 || str_is_one_of(more, words);
+}
+
+struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, struct str more) {
     struct buf text = buf_new(a), names = buf_new(a);
-    if (rank < 1) return (struct str){0};
+    if (rank < 1 || !is_more(more)) return (struct str){0};
     if (targets.len == 0) targets = (struct str){0}; // no name, not an empty one
     for (struct str rest = targets; rest.p;) {
         struct str name = str_trim(str_cut(&rest, ','));
@@ -65,7 +75,7 @@ struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, bool 
     bool is_all = is_every(ordered);
     buf_format(&text, "lora:%lld", (long long)rank);
     if (!is_all) buf_format(&text, ":%.*s", STR_ARG(ordered));
-    if (has_dropout) buf_format(&text, "%s:dropout", is_all ? ":all-linear" : "");
+    if (more.len > 0) buf_format(&text, "%s:%.*s", is_all ? ":all-linear" : "", STR_ARG(more));
     return buf_str(&text);
 }
 
@@ -73,7 +83,7 @@ struct str plan_adapter_short(struct arena *a, struct str adapter, struct str la
     struct str rest = plan_adapter_rest(adapter), targets = str_cut(&rest, ':');
     if (layers.len == 0) layers = STR("q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj");
     if (!str_equal(targets, layers)) return adapter;
-    return plan_adapter(a, plan_adapter_rank(adapter), (struct str){0}, rest.p != NULL);
+    return plan_adapter(a, plan_adapter_rank(adapter), (struct str){0}, rest);
 }
 
 int64_t plan_adapter_rank(struct str adapter) {
@@ -86,6 +96,18 @@ struct str plan_adapter_rest(struct str adapter) {
     str_cut(&adapter, ':');
     str_cut(&adapter, ':');
     return adapter;
+}
+
+bool plan_adapter_has_dropout(struct str adapter) {
+    struct str rest = plan_adapter_rest(adapter);
+    str_cut(&rest, ':');
+    return str_starts(rest, STR("dropout"));
+}
+
+bool plan_adapter_is_bf16(struct str adapter) {
+    struct str rest = plan_adapter_rest(adapter);
+    str_cut(&rest, ':');
+    return str_ends(rest, STR("bf16"));
 }
 
 struct str plan_adapter_targets(struct str adapter) {

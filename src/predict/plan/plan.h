@@ -134,16 +134,20 @@ bool plan_zero_offloads(const struct plan_zero *z); // something is elsewhere th
 // FSDP the optimizer goes where the parameters are. Empty: the shard keeps it.
 struct str plan_offload(struct arena *a, struct str shard, struct str what);
 extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
-// LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and whether
-// it has dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". "all" and
-// "all-linear" are "all-linear", which is left out at the end. Empty: the rank is no number from 1
-// on, or a name is none.
-struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, bool has_dropout);
+// LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and more, in
+// the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". "all" and "all-linear" are
+// "all-linear", which is left out at the end. Empty: the rank is no number from 1 on, a name is
+// none, or there is more than plan_adapter_more says.
+struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, struct str more);
+// "dropout:bf16": it has dropout; it is in bf16, where it is in fp32 else.
+struct str plan_adapter_more(bool has_dropout, bool is_bf16);
 // The same, "all-linear" where it names all of these layers; empty: those of a Llama.
 struct str plan_adapter_short(struct arena *a, struct str adapter, struct str layers);
 int64_t plan_adapter_rank(struct str adapter); // 0: none
-// What stands behind the rank: "q_proj,v_proj"; empty: every linear layer, without dropout.
+// What stands behind the rank: "q_proj,v_proj"; empty: every linear layer, and no more.
 struct str plan_adapter_rest(struct str adapter);
+bool plan_adapter_has_dropout(struct str adapter);
+bool plan_adapter_is_bf16(struct str adapter);
 // The layers alone; empty: every linear layer.
 struct str plan_adapter_targets(struct str adapter);
 

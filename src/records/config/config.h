@@ -144,6 +144,7 @@ enum config_role {
     CONFIG_LORA_RANK,
     CONFIG_LORA_TARGETS, // names of layers, or what stands for all of them
     CONFIG_LORA_DROPOUT,
+    CONFIG_LORA_FOLLOWS,     // an adapter is in the weights' type, where peft would keep it in fp32
     CONFIG_DOUBLE_QUANT,     // of weights in four bits: are their scales quantised, too
     CONFIG_PREFERENCE,       // what may name a loss of preferences
     CONFIG_PRECOMPUTED,      // the scores of a reference model come with the data

@@ -28,6 +28,7 @@ static const struct {
     [CONFIG_LORA_RANK] = {"lora_rank", SORT_SIZE},
     [CONFIG_LORA_TARGETS] = {"lora_targets", SORT_LIST},
     [CONFIG_LORA_DROPOUT] = {"lora_dropout", SORT_NUMBER},
+    [CONFIG_LORA_FOLLOWS] = {"lora_follows", SORT_BOOL},
     [CONFIG_DOUBLE_QUANT] = {"double_quant", SORT_BOOL},
     [CONFIG_PREFERENCE] = {"preference", SORT_TEXT},
     [CONFIG_PRECOMPUTED] = {"precomputed", SORT_BOOL},

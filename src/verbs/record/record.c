@@ -93,7 +93,7 @@ static const struct cli_row rows[] = {
     {"targets-per-image", "N", CLI_TEXT, VALUE(17), "objects per image (detection)", ""},
     {"adapter", "WORD", CLI_TEXT, VALUE(21),
      "LoRA over frozen weights: lora:16 (every linear layer), lora:16:q_proj,v_proj or "
-     "lora:16:all-linear:dropout",
+     "lora:16:all-linear:dropout; :bf16 behind the names keeps it in bf16 (peft: fp32)",
      ""},
     {"quant", "WORD", CLI_TEXT, VALUE(22),
      "frozen weights in four bits: nf4, or nf4-dq whose scales are quantised, too", "nf4 nf4-dq"},
