@@ -256,7 +256,8 @@ struct config_batches {
     struct str effect; // "16 x 2 x 1 = 32", for people
 };
 // What the learning sees now. ranks 0: take the file's, else 1. FAIL_INPUT when the file does not
-// say (no batch, auto, a unit that only the team's code knows and more than one rank).
+// say (no batch, auto, a unit that only the team's code knows and more than one rank): of the
+// result only ranks are set then.
 int config_batches(struct arena *a, const struct config_reading *r, int64_t ranks,
                    struct config_batches *ret_batches, struct fail *why);
 

@@ -309,6 +309,7 @@ int config_batches(struct arena *a, const struct config_reading *r, int64_t rank
     struct config_batches b = {.ranks = ranks > 0 ? ranks : in_config > 0 ? in_config : 1};
     const struct config_value *v = &r->values[CONFIG_BATCH];
     const int64_t batch = written_batch(r, d, b.ranks);
+    ret_batches->ranks = b.ranks;
     if (batch < 1 || batch > INT32_MAX || b.ranks > INT32_MAX) return no_batch(r, why);
     if (v->unit == '?' && b.ranks > 1) {
         return fail_set(why, FAIL_INPUT,

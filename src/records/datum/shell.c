@@ -26,9 +26,14 @@ static bool is_rest(const struct shell_word *w) {
     return !w->is_known && (str_is(w->text, "$@") || str_is(w->text, "$*"));
 }
 
+// "$NAME", and what it is stands nowhere.
+static bool is_variable(const struct shell_word *w) {
+    return !w->is_known && !w->is_quoted && str_starts(w->text, STR("$"));
+}
+
 // -1 is a value, -b is none.
 static bool is_value(const struct shell_word *w) {
-    if (is_rest(w)) return false;
+    if (is_rest(w) || is_flag(w) || w->is_flags) return false;
     return w->is_quoted || !w->is_known || !str_starts(w->text, STR("-")) ||
            (w->text.len > 1 && (str_is_digit(w->text.p[1]) || w->text.p[1] == '.'));
 }
@@ -85,6 +90,7 @@ static void take_flag(struct flags *f) {
     }
     struct datum *value = NULL;
     while (f->at < f->end && is_value(&c->words[f->at]) && equals_at(&c->words[f->at]) < 0) {
+        if (value && is_variable(&c->words[f->at])) break; // "4 $MORE_FLAGS"
         struct datum *v = word_value(f, &c->words[f->at], c->words[f->at].text);
         f->at++;
         if (!value) {
@@ -99,8 +105,9 @@ static void take_flag(struct flags *f) {
         datum_push(f->data, value, v);
     }
     if (!value) {
-        value = datum_new(f->data, DATUM_BOOL, w->line, w->column);
-        value->boolean = true;
+        value = datum_new(f->data, w->is_known ? DATUM_BOOL : DATUM_UNKNOWN, w->line, w->column);
+        value->boolean = w->is_known;
+        if (!w->is_known) value->text = w->text;
     }
     set(f, name, str_format(f->data->arena, "%.*s ", STR_ARG(w->text)), value, w);
 }
@@ -194,9 +201,9 @@ static struct datum *flags_of(struct data *d, const struct shell_command *c) {
     // "$ARGS" may be anything.
     for (ptrdiff_t i = script; i < c->count; i++) {
         const struct shell_word *w = &c->words[i];
-        const bool is_flags = !w->is_known && !w->is_quoted && w->text.p[0] == '$' &&
-                              (i == script || !is_flag(&c->words[i - 1]));
-        f.map->is_open = f.map->is_open || is_flags || is_rest(w);
+        const bool is_flags =
+            is_variable(w) && (i == script || !is_flag(&c->words[i - 1]));
+        f.map->is_open = f.map->is_open || is_flags || w->is_flags || is_rest(w);
     }
     return f.map;
 }

@@ -8,6 +8,7 @@ struct shell_word {
     struct str text; // not known: as it is written
     int line, column;
     bool is_known, is_quoted;
+    bool is_flags; // "$ARGS", of which some case may make flags
 };
 struct shell_command {
     struct shell_word *words;

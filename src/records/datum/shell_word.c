@@ -12,6 +12,7 @@ struct variable {
     struct str name;
     struct shell_word *words;
     ptrdiff_t count, capacity;
+    bool has_flags; // in some case other than that of the words
 };
 struct shell {
     struct arena *arena;
@@ -27,7 +28,7 @@ struct shell {
     ptrdiff_t words; // of all commands
     struct buf word;
     struct shell_word made; // the word that is being read; text is in `word`
-    bool has_word, in_list;
+    bool has_word, in_list, may_run; // behind && and ||
 };
 
 static char peek(const struct shell *s, ptrdiff_t ahead) {
@@ -104,6 +105,26 @@ static void put(struct shell *s, const struct variable *v, bool is_quoted, bool 
     }
 }
 
+static bool holds_flags(const struct variable *v, bool is_sure) {
+    bool holds = false;
+    for (ptrdiff_t i = 0; i < v->count; i++)
+        holds = holds ||
+                (v->words[i].is_known == is_sure && str_starts(v->words[i].text, STR("-")));
+    return holds;
+}
+
+// A variable that is set only in some case, or by a loop: nothing of it is put in where it may hold
+// flags ("$ARGS"), or nothing.
+static bool is_left(struct shell *s, const struct variable *v, bool is_quoted, struct str written) {
+    const bool is_list = str_ends(written, STR("[@]}")), is_text = is_quoted && !is_list;
+    const bool is_empty = v->count == 1 && !v->words[0].is_known && v->words[0].text.len == 0;
+    const bool is_flags = v->has_flags || (!is_list && holds_flags(v, false));
+    if (is_text || s->word.count > 0 || !(is_flags || is_empty)) return false;
+    unknown(s, written);
+    s->made.is_flags = is_flags;
+    return true;
+}
+
 // Past a bracket that has begun, with all in it.
 static void pass_brackets(struct shell *s, char open, char close) {
     int depth = 0;
@@ -130,6 +151,7 @@ static void take_braces(struct shell *s, struct str inside, struct str written, 
         str_starts(rest, STR(":-")) || str_starts(rest, STR(":=")) || str_starts(rest, STR("-"));
     const struct str other = str_slice(rest, rest.len && rest.p[0] == '-' ? 1 : 2, rest.len);
     const bool is_set = v && (v->count != 1 || v->words[0].text.len > 0);
+    if (v && is_plain && is_left(s, v, is_quoted, written)) return;
     if (v && (is_plain || (has_default && is_set))) {
         put(s, v, is_quoted, is_quoted && rest.len > 0 && rest.p[1] == '@');
     } else if (has_default && !v && !strpbrk(str_z(s->arena, other), "$`'\"\\ ")) {
@@ -154,11 +176,12 @@ static void take_dollar(struct shell *s, bool is_quoted) {
     } else if (is_name(peek(s, 0))) {
         while (is_name(peek(s, 0)) && !(str_is_digit(s->text.p[begin + 1]) && s->at > begin + 1))
             s->at++;
-        const struct variable *v = variable_of(s, str_slice(s->text, begin + 1, s->at));
-        if (v)
+        const struct str written = str_slice(s->text, begin, s->at);
+        const struct variable *v = variable_of(s, str_slice(written, 1, written.len));
+        if (v && !is_left(s, v, is_quoted, written))
             put(s, v, is_quoted, false);
-        else
-            unknown(s, str_slice(s->text, begin, s->at));
+        else if (!v)
+            unknown(s, written);
     } else if (peek(s, 0) && strchr("@*#?$!-", peek(s, 0))) {
         s->at++;
         unknown(s, str_slice(s->text, begin, s->at));
@@ -231,10 +254,14 @@ static void set_variable(struct shell *s, const struct shell_word *w, const stru
         v = arena_push(s->arena, &s->variables, &s->variable_count, &s->variable_capacity);
         *v = (struct variable){.name = name};
     }
-    if (!appends) v->count = 0;
+    const bool is_sure = s->depth == 0 && !s->may_run;
+    if (!appends) {
+        v->has_flags = !is_sure && (v->has_flags || holds_flags(v, true));
+        v->count = 0;
+    }
     struct shell_word first = *w;
     first.text = str_slice(w->text, equals + 1, w->text.len);
-    first.is_known = first.is_known && s->depth == 0;
+    first.is_known = first.is_known && is_sure;
     s->words += first.text.len / 64; // X=$X$X
     if (appends && v->count == 1 && count == 0) {
         struct shell_word *old = &v->words[0];
@@ -245,7 +272,7 @@ static void set_variable(struct shell *s, const struct shell_word *w, const stru
     if (count == 0) *arena_push(s->arena, &v->words, &v->count, &v->capacity) = first;
     for (ptrdiff_t i = 0; i < count; i++) {
         struct shell_word item = more[i];
-        item.is_known = item.is_known && s->depth == 0;
+        item.is_known = item.is_known && is_sure;
         *arena_push(s->arena, &v->words, &v->count, &v->capacity) = item;
     }
 }
@@ -379,6 +406,7 @@ static int step(struct shell *s, struct fail *why) {
         while (s->at < s->text.len && peek(s, 0) != '\n') s->at++;
     } else if (c == '\n') {
         s->in_list ? end_word(s) : end_command(s);
+        if (!s->in_list) s->may_run = false;
         end_line(s);
     } else if (c == '(' && s->has_word && s->word.count > 0 &&
                s->word.items[s->word.count - 1] == '=') {
@@ -388,8 +416,10 @@ static int step(struct shell *s, struct fail *why) {
         s->at++;
         return 1;
     } else if (strchr(";&|()", c)) {
+        const bool is_chain = (c == '&' || c == '|') && peek(s, 1) == c;
         s->in_list ? end_word(s) : end_command(s);
-        s->at++;
+        if (!s->in_list) s->may_run = is_chain;
+        s->at += 1 + is_chain;
     } else if (c == '<' || c == '>') {
         redirection(s);
     } else {
