@@ -290,6 +290,7 @@ static bool is_chosen(const struct dialect *own, struct str choices, struct str 
 void config_reader_guards(struct reader *r, const struct dialect *every) {
     struct scope lines = r->scope;
     const struct dialect *own = r->dialect;
+    if (own->stops) return; // nothing is counted, so nothing is missing
     if (!r->config->root) {
         read_lines(&lines);
         config_scope_index(&lines);
