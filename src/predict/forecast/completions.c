@@ -56,6 +56,9 @@ struct tape_generation forecast_generation(const struct plan *p, const struct sh
     (void)forecast_completion(p, &tokens, &completion, NULL);
     if (!plan_preference_read(p->loss, &how) || how.step != PLAN_STEP_GRPO)
         return (struct tape_generation){.layers = 0};
+    const bool is_fp32 = p->precision == PLAN_FP32 || p->precision == PLAN_PRECISION_UNKNOWN;
+    const bool is_autocast = p->precision == PLAN_AMP_FP16 || p->precision == PLAN_AMP_BF16;
+    // Adapters are on weights in bf16; of quantised ones peft prepares norms and embedding in fp32.
     return (struct tape_generation){
         .sequences = p->generated,
         .layers = s->layers,
@@ -65,7 +68,9 @@ struct tape_generation forecast_generation(const struct plan *p, const struct sh
         .cached = shape_kv_heads(s) * s->head_dim,
         .prompt = tokens - completion,
         .completion = completion,
-        .bytes = p->precision == PLAN_FP32 || p->precision == PLAN_PRECISION_UNKNOWN ? 4 : 2,
+        .bytes = is_fp32 ? 4 : 2,
+        .held = is_fp32 || p->quant.len > 0 || (is_autocast && p->adapter.len == 0) ? 4 : 2,
+        .is_autocast = is_autocast,
         .whole = p->quant.len > 0 ? s->hidden * s->intermediate : 0,
         .has_reference = how.refers && p->adapter.len == 0,
         .has_reference_scores = how.refers,

@@ -4,11 +4,12 @@
 #include "predict/tape/edit.h"
 
 // Of a token of a prompt: gate or product, up and activation at a time; the residual, the norm's
-// input, and both in fp32.
+// input and output, and what attention gave.
 enum { FFN_BLOCKS = 3, HIDDEN_BLOCKS = 4 };
-// Of a sequence that samples: logits as they are made and in fp32, the copy that is processed, the
-// scores by temperature, their probabilities (generation/utils.py, _sample).
-enum { LOGITS_BYTES = 2 + 4 + 4 + 4 + 4 };
+// Of a sequence and word, in fp32: a copy of the logits, the scores by temperature and their
+// probabilities, which are held until the next are there; and the noise that chooses
+// (aten/src/ATen/ native/Distributions.cpp, multinomial).
+enum { SCORES_BYTES = 4 + 4 + 4, NOISE_BYTES = 4 };
 enum { SCORE_TENSORS = 4 }; // of the completions' tokens: the reference's, and what its share keeps
 
 enum op { CACHE, PASS, SAMPLE, COPY, OPS };
@@ -54,32 +55,45 @@ static int64_t most_casts(const struct tape *t) {
 
 static void pass_over_prompts(struct maker *m) {
     const struct tape_generation *g = m->how;
-    int32_t blocks[FFN_BLOCKS + HIDDEN_BLOCKS], count = 0;
-    for (int i = 0; i < FFN_BLOCKS; i++)
-        blocks[count++] = put(m, PASS, g->prompt * g->ffn * g->bytes);
+    const int64_t made = g->whole > 0 ? g->held : g->bytes; // bitsandbytes gives its input's type
+    int32_t blocks[FFN_BLOCKS + HIDDEN_BLOCKS + 1], count = 0;
+    for (int i = 0; i < FFN_BLOCKS; i++) blocks[count++] = put(m, PASS, g->prompt * g->ffn * made);
     for (int i = 0; i < HIDDEN_BLOCKS; i++)
-        blocks[count++] = put(m, PASS, g->prompt * g->hidden * (i < 2 ? g->bytes : 4));
+        blocks[count++] = put(m, PASS, g->prompt * g->hidden * g->held);
+    blocks[count++] = put(m, PASS, g->prompt * g->prompt);
     while (count > 0) tape_drop(m->to, blocks[--count]);
+}
+
+static int32_t put_cast(struct maker *m, int64_t bytes) {
+    if (bytes <= 0) return -1;
+    return tape_put_alloc(
+        m->to, (struct tape_alloc){.c = bytes, .tag = TAPE_CAST, .op = m->first_op + COPY});
 }
 
 static void generate(struct maker *m) {
     const struct tape_generation *g = m->how;
-    const int64_t token = g->cached * g->bytes;
-    struct tape_alloc cast = {.c = m->casts, .tag = TAPE_CAST, .op = m->first_op + COPY},
-                      whole = {.c = g->whole * g->bytes, .tag = TAPE_CAST, .op = cast.op};
-    int32_t casts = m->casts > 0 ? tape_put_alloc(m->to, cast) : -1;
-    int32_t made = g->whole > 0 ? tape_put_alloc(m->to, whole) : -1;
+    const int64_t token = g->cached * g->held, tokens = g->prompt + g->completion;
+    int64_t of_head = g->vocabulary * g->hidden * g->bytes; // the last that is made
+    if (of_head > m->casts) of_head = 0;
+    int32_t casts = put_cast(m, m->casts - of_head), made = put_cast(m, g->whole * g->bytes);
     for (int64_t i = 0; i < 2 * g->layers; i++) m->cache[i] = put(m, CACHE, g->prompt * token);
     pass_over_prompts(m);
+    int32_t scores = put(m, SAMPLE, g->vocabulary * SCORES_BYTES);
     for (int64_t i = 0; i < 2 * g->layers; i++) {
-        int32_t longer = put(m, CACHE, (g->prompt + g->completion) * token);
+        int32_t longer = put(m, CACHE, tokens * token);
         tape_drop(m->to, m->cache[i]);
         m->cache[i] = longer;
     }
-    tape_drop(m->to, put(m, SAMPLE, g->vocabulary * LOGITS_BYTES));
-    for (int64_t i = 0; i < 2 * g->layers; i++) tape_drop(m->to, m->cache[i]);
+    tape_drop(m->to, put(m, CACHE, tokens * token));
+    int32_t head = put_cast(m, of_head);
+    tape_drop(m->to, put(m, SAMPLE, g->vocabulary * g->bytes));
+    tape_drop(m->to, head);
     tape_drop(m->to, made);
     tape_drop(m->to, casts);
+    const int64_t logits = (g->is_autocast ? 4 : g->bytes) + NOISE_BYTES;
+    tape_drop(m->to, put(m, SAMPLE, g->vocabulary * logits));
+    tape_drop(m->to, scores);
+    for (int64_t i = 0; i < 2 * g->layers; i++) tape_drop(m->to, m->cache[i]);
     tape_put_event(m->to, (struct tape_event){.kind = TAPE_EMPTY_CACHE});
 }
 
@@ -104,7 +118,7 @@ void tape_generate(struct arena *a, const struct tape *t, const struct tape_gene
     ARENA_AUTO scratch = {.escape = a->escape};
     struct maker m = {.from = t, .to = ret, .how = how, .casts = most_casts(t)};
     int32_t step = -1;
-    const int64_t a_step = 3 * 2 * how->layers + FFN_BLOCKS + HIDDEN_BLOCKS + 3;
+    const int64_t a_step = 2 * 2 * how->layers + FFN_BLOCKS + HIDDEN_BLOCKS + 8;
     const int64_t more = t->alloc_count + 1 + a_step * (t->header.steps > 0 ? t->header.steps : 2);
     *ret = *t;
     m.now = arena_new(&scratch, int32_t, t->alloc_count);

@@ -11,7 +11,11 @@ struct tape_generation {
     int64_t layers, hidden, ffn, vocabulary;
     int64_t cached;             // keys of one token in one layer, as many as values
     int64_t prompt, completion; //
-    int64_t bytes;              // of an element of the cache and of what is computed
+    int64_t bytes;              // of an element that is computed with
+    int64_t held;               // … of the cache and of hidden states, which are in the weights'
+                                // type under autocast: keys are turned by factors in that type, and
+                                // the values of a cache take the keys'
+    bool is_autocast;           // logits are made fp32, as accelerate does
     int64_t whole;              // elements of the largest weight that is made anew; 0: none is
     bool has_reference;         // a second model, which gives scores
     bool has_reference_scores;  // from such, or without the adapter
@@ -19,9 +23,13 @@ struct tape_generation {
 };
 
 // The tape of a step of GRPO with these. How the cache grows is taken as one move from the prompt
-// to the end, a copy at a time (transformers/cache_utils.py, DynamicLayer.update); what a pass over
-// the prompts takes is a gated feed-forward part's (modeling_llama.py, LlamaMLP). How the pieces of
-// a cache that grew token by token lie is not known, so what is cached is given back: the step is
-// laid out as without it.
+// to the end, a copy at a time, and that of the last token (transformers/cache_utils.py,
+// DynamicLayer.update; where autocast makes both of a layer's keys and values half as long, they
+// are as much); what a pass over the prompts takes is a gated feed-forward part's
+// (modeling_llama.py, LlamaMLP) beside a mask of the prompts. The scores of the token before are
+// held while the next is computed (generation/utils.py, _sample). Against transformers 5 on the
+// CPU, counted by storages: within 3 % (tests/unit/tape_generate.c). How the pieces of a cache that
+// grew token by token lie is not known, so what is cached is given back: the step is laid out as
+// without it.
 void tape_generate(struct arena *a, const struct tape *t, const struct tape_generation *how,
                    struct tape *ret);
