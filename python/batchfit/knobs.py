@@ -34,7 +34,8 @@ KNOBS = {
     "attention": (("fused", "math"), "scaled_dot_product_attention's fused kernels or plain matmul + softmax"),
     "num_classes": (int, "number of classes"),
     "loss": (str, "ce or label-smoothing (classification); of a decoder liger (with its other layers, as transformers' use_liger_kernel has "
-             "it; liger:loss without; liger@0.5.2 of that version), chunked or chunked:N (torchtune's), cut (Apple's), dpo (trl's: pairs, and "
+             "it; liger:loss without; liger@0.5.2 of that version), chunked or chunked:N (torchtune's, of 0.5), linear or linear:N (its "
+             "LinearCrossEntropyLoss, from 0.6 on), cut (Apple's), dpo (trl's: pairs, and "
              "a reference model or the adapter switched off), dpo:precomputed, dpo@1.15 (of that version), dpo:llamafactory; "
              "pairs alone: orpo, cpo, cpo-simpo, simpo, orpo@1.14, orpo:llamafactory; kto, kto@1.15; reward (trl's RewardTrainer); "
              "grpo, grpo:reference, grpo@1.15 (--target-len: tokens of a completion); hf: only"),

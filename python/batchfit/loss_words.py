@@ -3,7 +3,7 @@
 
 from .errors import UsageError
 
-CHUNKS = 8  # CEWithChunkedOutputLoss's default
+CHUNKS = 8  # CEWithChunkedOutputLoss's default, and LinearCrossEntropyLoss's
 FAMILIES = "llama mistral qwen2 qwen3 gemma gemma2 gemma3_text phi3".split()
 NEWEST, OLDEST = (0, 8, 5), (0, 5, 2)
 OF_LOGITS, BY_TILES = (1, 14, 0), (1, 15, 0)  # trl's first versions whose kernels score tokens, of all logits and by tiles of them
@@ -43,10 +43,11 @@ class Loss:
         self.version = _version(of) if at else NEWEST
         good = {"liger": part in ("", "loss") and self.version is not None and self.version >= OLDEST,
                 "chunked": not at and (not part or part.isdigit() and int(part) > 0), "cut": text == "cut"}
+        good["linear"] = good["chunked"]
         if not good.get(self.name, False):
             raise UsageError("--loss %s: choose from ce, label-smoothing, liger, liger:loss (without its other layers), liger@0.5.2 "
-                             "(any version from there on), chunked, chunked:N (torchtune's), cut, %s (trl's)" % (text, ", ".join(PREFERENCES)))
-        self.chunks = int(part) if self.name == "chunked" and part else CHUNKS
+                             "(any version from there on), chunked, chunked:N, linear, linear:N (torchtune's), cut, %s (trl's)" % (text, ", ".join(PREFERENCES)))
+        self.chunks = int(part) if self.name in ("chunked", "linear") and part else CHUNKS
 
 
 def _version(text):

@@ -4,7 +4,7 @@
 Triton's kernels need a GPU; what they are given to write to is allocated by Python, and that is what stands here. Sources: liger-kernel
 0.5.2 to 0.8.5 (ops/fused_linear_cross_entropy.py, transformers/model/loss_utils.py), cut-cross-entropy 25.1.1 (cce.py, cce_lse_forward.py,
 indexed_dot.py, cce_backward.py, utils.py), torchtune 0.6.1 (modules/loss/ce_chunked_output_loss.py, and chunked_output of its
-modules/transformer.py).
+modules/transformer.py; modules/loss/cross_entropy_loss.py).
 
 liger takes 2^n rows of tokens at a time, so many that a chunk of logits is about as large as the hidden states. That number is no sum of
 constants and batches, so such sizes say which chunk they are of (events.Log.of_chunk). The first two chunks are gone through: the logits of
@@ -176,7 +176,34 @@ def _chunked_loss(model, hidden, labels, how):
     return loss / counted
 
 
-TABLE = {"liger": _liger_loss, "cut": _cut_loss, "chunked": _chunked_loss}
+def _places(labels):
+    """torch.where(labels != ignored), where none is."""
+    mask = labels != IGNORED
+    places = torch.empty(labels.numel(), labels.dim(), dtype=torch.int64, device=labels.device)
+    del mask
+    return places
+
+
+def _loss_of_chunk(model, hidden, labels):
+    logits = model.lm_head(hidden)
+    return F.cross_entropy(logits.float(), labels, reduction="sum", ignore_index=IGNORED)
+
+
+def _linear_loss(model, hidden, labels, how):
+    """Chunks of the tokens that are not masked, as if none were: logits of each, and at once in fp32; what is left of each is its softmax."""
+    _places(labels)  # they are counted; they come shifted
+    labels, hidden = labels.reshape(-1), hidden.reshape(-1, hidden.shape[-1])
+    places = _places(labels)[:, 0]
+    hidden, labels = hidden.index_select(0, places), labels.index_select(0, places)
+    loss = torch.tensor(0.0, device=labels.device)
+    del places
+    for part, label in zip(hidden.tensor_split(how.chunks), labels.tensor_split(how.chunks)):
+        of_chunk = _loss_of_chunk(model, part, label)  # it stays until the next one's is there
+        loss += of_chunk
+    return loss / labels.shape[0]
+
+
+TABLE = {"liger": _liger_loss, "cut": _cut_loss, "chunked": _chunked_loss, "linear": _linear_loss}
 
 
 def apply(model, knobs):

@@ -458,6 +458,12 @@ class TestShipped(Compared):
         self.compare("qwen3", "qlora-bf16-dropout", True, "qwen3-4B b8 s8192")
         self.compare("mistral", "qlora-bf16-qv-dropout", False, "8B b1 s131072")
         self.compare("llama", "lora-fp32-dropout", True, "7B b3 s512")
+        self.compare("gemma2", "lora-bf16", True, "9B b1 s4096", tied=True)
+
+    def test_torchtunes_loss(self):
+        self.compare("llama", "linear-lora-bf16", True, "8B b2 s2048")
+        self.compare("qwen2", "linear-full", True, "3B b4 s1000", tied=True)
+        self.compare("mistral", "linear-qlora-bf16", True, "8B b1 s131072")
 
     def test_families_of_another_kind(self):
         self.compare("gemma2", "full", True, "9B b1 s4096", tied=True)

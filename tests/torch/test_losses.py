@@ -82,10 +82,11 @@ class Tapes(helper.InFolder):
             self.assertEqual(self.peak_of(text, batch), self.peak_of(direct, batch))
 
     def test_logits_are_gone(self):
-        peaks = {loss: self.peak_of(self.tape(loss, checkpointing=True), 8)["allocated_bytes"] for loss in ("ce", "chunked:4", "liger:loss", "cut")}
+        peaks = {loss: self.peak_of(self.tape(loss, checkpointing=True), 8)["allocated_bytes"] for loss in ("ce", "chunked:4", "linear:4", "liger:loss", "cut")}
         logits = 8 * 256 * 1000
         self.assertGreater(peaks["ce"] - peaks["chunked:4"], 2 * logits)
-        self.assertGreater(peaks["chunked:4"] - peaks["liger:loss"], 2 * logits)
+        self.assertGreater(peaks["chunked:4"] - peaks["linear:4"], logits)
+        self.assertGreater(peaks["linear:4"] - peaks["liger:loss"], 2 * logits)
         self.assertLessEqual(peaks["cut"], peaks["liger:loss"])  # not even a chunk
 
     def test_layers_keep_less(self):
@@ -93,7 +94,7 @@ class Tapes(helper.InFolder):
         self.assertLess(whole, 0.9 * loss_only)
 
     def test_refused(self):
-        for loss, what in (("ligre", "choose from"), ("liger@0.2", "choose from"), ("chunked:0", "choose from"), ("cut:3", "choose from")):
+        for loss, what in (("ligre", "choose from"), ("liger@0.2", "choose from"), ("chunked:0", "choose from"), ("linear:x", "choose from"), ("cut:3", "choose from")):
             with self.assertRaisesRegex(UsageError, what):
                 self.tape(loss)
         with self.assertRaisesRegex(UsageError, "inference"):

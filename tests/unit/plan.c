@@ -169,11 +169,14 @@ static void a_loss_of_preferences_has_one_word_for_versions_that_need_the_same(v
                                        "orpo:precomputed",
                                        "cpo:llamafactory",
                                        "reward@0.23",
+                                       "linear:0",
+                                       "linear@0.6",
                                        "ppo"};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
         assert_true(str_is(plan_loss_form(str_of(forms[i][0])), forms[i][1]));
         assert_true(plan_is_loss(str_of(forms[i][0])));
     }
+    assert_true(plan_is_loss(STR("linear")) && plan_is_loss(STR("linear:16")));
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
         if (plan_is_loss(str_of(none[i]))) fail_msg("%s", none[i]);
     }

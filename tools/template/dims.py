@@ -45,6 +45,14 @@ def _split_sequence(taken, tiles, among):
     raise ValueError("no sequence length of %d tiles among %d" % (tiles, among))
 
 
+def _parted_sequence(taken, tiles):
+    """The same of eight parts that are primes, none beside it."""
+    for s in range(128 * (tiles - 1) + 8, 128 * tiles + 1, 8):
+        if _is_prime(s // 8) and s // 8 not in taken:
+            return s, 0
+    raise ValueError("no sequence length of %d tiles and eight parts" % tiles)
+
+
 def _sequence(taken, tiles, beside):
     """(S, marker of S + beside) with ceil(S / 128) = tiles, S prime and the other a power of two times a prime that is not taken."""
     for s in range(128 * (tiles - 1) + 1, 128 * tiles + 1):
@@ -67,18 +75,19 @@ class Dims:
 
     primes: marker by letter; K absent stands for one key-value head, G for one query head a key-value head, R for no adapter, B
     for batch 1, D for a width that is the heads' together. parts: whether a part of a head may be told apart, as rotary
-    embeddings of some families need; by: what widths are multiples of; alone: further letters that may stand alone in a size.
+    embeddings of some families need; eighths: whether an eighth of the sequence may; by: what widths are multiples of; alone: further letters that may stand alone in a size.
     beside: the length that stands beside S, labels that are padded (1) or cut (-1) by one. completion: of S tokens Y are a completion's,
     beside which Y + 1 and S - Y stand. tiles: of 128 that the sequence has; or (S, Y), whose attention has a bias."""
 
-    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False, parts=False, by=1, alone="", beside=1, completion=False):
+    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False, parts=False, by=1, alone="", beside=1, completion=False, eighths=False):
         p, after = dict(primes), 0
         self._sums = []  # (marker, value, its terms) of lengths that are sums
         if isinstance(tiles, tuple):
             (s, p["Y"]), self._ceils = tiles, BIASED
         else:
             taken = list(p.values()) + [tiles, head_tiles]
-            s, after = _split_sequence(taken, tiles, p["T"]) if "T" in p else _sequence(taken, tiles, beside)
+            s, after = (_split_sequence(taken, tiles, p["T"]) if "T" in p else _parted_sequence(taken, tiles) if eighths else
+                        _sequence(taken, tiles, beside))
             self._ceils = SPLIT_CEILS if "T" in p else CEILS
         if after:
             self._sums.append((after, s + beside, {"S": 1, "": beside}))
@@ -93,7 +102,7 @@ class Dims:
         if "Y" in p:
             self.marker["Y"] = _prime_part(p["Y"])
         self._ceil = {name: ceil(self._of(letters), by) for name, (letters, by) in self._ceils.items()}
-        self._parts, self._alone = parts, alone
+        self._parts, self._alone, self._eighths = parts, alone, eighths
         self._fused = fused and group + 2  # heads of query, key and value in one matrix: K(G + 2)
         assert isinstance(tiles, tuple) or list(self._ceil.values()) == [tiles, head_tiles], self._ceil
         self._ceil_marker = {name: _prime_part(n) for name, n in self._ceil.items()}
@@ -123,6 +132,10 @@ class Dims:
             (letters, c), = (self._product(n * by) or {"": 0}).items()
             if "E" in letters and c % 2:
                 return {order(letters.replace("E", "[E/%d]" % by, 1)): c}
+        if self._eighths and found is None and n % self.marker["S"] == 0:
+            (letters, c), = (self._product(n * 8) or {"": 0}).items()
+            if "S" in letters:
+                return {order(letters.replace("S", "[S/8]", 1)): c}
         return found
 
     def _product(self, n):

@@ -119,6 +119,9 @@ KINDS.update({"lora-bf16": (_BF16, ":all-linear:bf16"), "lora-bf16-dropout": (_B
 LIGER = {"liger-" + kind: (dict(KINDS[kind][0], loss="liger"), KINDS[kind][1])
          for kind in "full full-amp lora lora-dropout qlora qlora-dq qlora-dropout qlora-dq-dropout".split()}
 KINDS.update(LIGER)
+# With torchtune's loss of chunks of tokens; checkpointing is what most of its recipes have.
+LINEAR = {"linear-" + kind: (dict(KINDS[kind][0], loss="linear"), KINDS[kind][1]) for kind in "full lora-bf16 qlora-bf16".split()}
+KINDS.update(LINEAR)
 # Of preferences: pairs, and beside what is trained a reference, or its scores with the data. trl leaves no dropout in them.
 PAIRS = {"%s-%s" % (word, kind): (dict(KINDS[kind][0], loss=loss), KINDS[kind][1])
          for loss, word, kinds in (("dpo", "dpo", "full full-amp lora qlora"), ("dpo:precomputed", "dpo-precomputed", "full full-amp"),
@@ -154,11 +157,12 @@ LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "t5": 4, "t5-gated
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
-FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
-       "gemma2": ("full lora lora-dropout qlora qlora-dropout liger-full liger-qlora " + _SHARDED).split(),  # of liger-lora the first layer differs
+_IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
+FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora " + _IN_BF16).split(),
+       "gemma2": ("full lora lora-dropout qlora qlora-dropout liger-full liger-qlora " + _SHARDED + " lora-bf16 lora-bf16-dropout").split(),  # of liger-lora the first layer differs
        "gemma3_text": "full lora qlora liger-full liger-lora liger-qlora".split(),
        "gemma3": "full full-amp lora lora-dropout qlora qlora-dropout".split(),
-       "phi3": "full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3".split(),
+       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 " + _IN_BF16).split(),
        **dict.fromkeys("gpt2 gpt_neox olmo2 granite starcoder2 phi".split(), "full lora lora-dropout qlora qlora-dropout".split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
        "qwen2_moe": "full lora lora-qkvo lora-qkvo-dropout".split(),
@@ -167,10 +171,10 @@ FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
 _NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "lora-fp32")))
-ANY_BATCH = (*_NO_AUTOCAST, "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS) + tuple(LIGER)
+ANY_BATCH = (*_NO_AUTOCAST, "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
-ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + _OFFLOAD  # who offloads recomputes
+ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + _OFFLOAD  # who offloads recomputes
 # Kinds in which one head of keys and values is left to each GPU.
 SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
 SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
@@ -184,6 +188,7 @@ SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} 
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}
 SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if "dpo" in kind else set()) for kind in PAIRS})
 SOME.update(dict.fromkeys(COMPLETIONS, _OF_PAIRS))
+SOME.update(dict.fromkeys(LINEAR, _OF_PAIRS | {("llama", False, False)}))
 SOME.update({kind: {pair for pair in _OF_PAIRS if not pair[2]} for kind in PAIRS if kind.startswith("reward")})  # whose head is another
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
 _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "qwen3_moe") for grouped in (False, True)}
@@ -283,7 +288,7 @@ class Variant:
         """dims.first or dims.second of it."""
         return which(self.letters, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
                      by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS or self.is_of_completions else 1,
-                     completion=self.is_of_completions,
+                     completion=self.is_of_completions, eighths=self.kind in LINEAR,
                      alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS or self.is_of_completions))
 
     @property

@@ -185,12 +185,15 @@ static bool has_liger(const struct question *q) {
     return !is_other && (has_switch || part_count == 4);
 }
 
+static const char linear_loss[] = "LinearCrossEntropyLoss"; // torchtune's
+
 int question_loss(struct question *q, const struct question_options *o, struct fail *why) {
     if (q->plan.inference) return 0;
     if (o->loss && !plan_is_loss(str_of(o->loss))) {
         fail_set(why, FAIL_USAGE,
-                 "--loss %s: not liger, liger:loss, liger@VERSION, chunked, chunked:N, cut, dpo, "
-                 "dpo:precomputed, dpo@VERSION (from 0.12 on), dpo:llamafactory, orpo, cpo, "
+                 "--loss %s: not liger, liger:loss, liger@VERSION, chunked, chunked:N, linear, "
+                 "linear:N, cut, dpo, dpo:precomputed, dpo@VERSION (from 0.12 on), "
+                 "dpo:llamafactory, orpo, cpo, "
                  "cpo-simpo, simpo (@VERSION from 0.15 on), orpo:llamafactory, "
                  "simpo:llamafactory, kto, kto@VERSION (from 1.0 on), reward, grpo, "
                  "grpo:reference or grpo@VERSION (from 0.16 on)",
@@ -202,6 +205,8 @@ int question_loss(struct question *q, const struct question_options *o, struct f
         q->plan.loss = str_of(o->loss);
     else if (has_liger(q))
         q->plan.loss = STR("liger");
+    else if (str_ends(q->reading.values[CONFIG_LOSS].text, str_of(linear_loss)))
+        q->plan.loss = STR("linear");
     take_preference(q);
     return 0;
 }
@@ -243,6 +248,10 @@ void question_loss_check(struct question *q, const struct question_options *o) {
     if (is_covered) is_covered = forecast_open(&q->tape_cache, &q->plan, &f, &why) >= 0;
     if (!is_covered && plan_is_preference(q->plan.loss) && why.hint[0])
         str_list_format(q->arena, &q->notes, "%s; %s", why.message, why.hint);
+    if (!is_covered && str_is(q->plan.loss, "linear"))
+        str_list_format(q->arena, &q->notes,
+                        "%s is counted as a loss of all logits at once, which needs more",
+                        linear_loss);
     if (!is_covered) q->plan = without;
     say_name(q);
 }

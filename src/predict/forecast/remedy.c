@@ -84,10 +84,12 @@ static bool use_bf16(struct plan *p, const struct gpu *gpu) {
     return true;
 }
 
+// torchtune's, as its loss says, is in bf16 as the weights are.
 static bool use_lora(struct plan *p, const struct gpu *gpu) {
+    bool is_bf16 = str_starts(p->loss, STR("linear"));
     if (p->adapter.len > 0 || p->inference) return false;
-    p->adapter = STR("lora:16");
-    p->precision = gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
+    p->adapter = is_bf16 ? STR("lora:16:all-linear:bf16") : STR("lora:16");
+    if (!is_bf16) p->precision = gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
     return true;
 }
 

@@ -120,6 +120,7 @@ bool plan_is_loss(struct str text) {
         return (!part.p || str_is(part, "loss")) && (!rest.p || rest.len > 0);
     if (plan_is_preference(text)) return true;
     if (rest.p) return false;
-    if (str_is(name, "chunked")) return !part.p || (str_to_i64(part, &chunks) && chunks > 0);
+    if (str_is(name, "chunked") || str_is(name, "linear"))
+        return !part.p || (str_to_i64(part, &chunks) && chunks > 0);
     return str_is(text, "cut");
 }

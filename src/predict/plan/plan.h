@@ -95,7 +95,8 @@ bool plan_zero_read(struct str shard, struct plan_zero *ret);
 bool plan_zero_is_same(const struct plan_zero *a, const struct plan_zero *b);
 const char *plan_zero_word(enum plan_zero_number number); // "prefetch", as a shard spells it
 // "liger" (with its other layers, as use_liger_kernel has them), "liger:loss", "liger@0.5.2",
-// "chunked", "chunked:16", "cut", and what plan_preference_read reads: the recorder's words.
+// "chunked", "chunked:16", "linear", "linear:16", "cut", and what plan_preference_read reads: the
+// recorder's words.
 bool plan_is_loss(struct str text);
 // A loss of preferences: "dpo", "dpo:precomputed", "dpo@1.15", "orpo", "cpo-simpo@1.16",
 // "simpo:llamafactory"; a table in loss.c has all of them.

@@ -146,6 +146,7 @@ enum config_role {
     CONFIG_LORA_DROPOUT,
     CONFIG_LORA_FOLLOWS,     // an adapter is in the weights' type, where peft would keep it in fp32
     CONFIG_DOUBLE_QUANT,     // of weights in four bits: are their scales quantised, too
+    CONFIG_LOSS,             // the class of the loss
     CONFIG_PREFERENCE,       // what may name a loss of preferences
     CONFIG_PRECOMPUTED,      // the scores of a reference model come with the data
     CONFIG_CPO_ALPHA,        // how much a cross-entropy counts beside CPO's or SimPO's loss

@@ -63,7 +63,9 @@ static const struct cli_row rows[] = {
     {"num-classes", "N", CLI_TEXT, VALUE(9), "number of classes", ""},
     {"loss", "WORD", CLI_TEXT, VALUE(10),
      "loss: ce or label-smoothing; of an hf: decoder liger (with its other layers; liger:loss "
-     "without, liger@0.5.2 of that version), chunked or chunked:N (torchtune's), cut (Apple's), "
+     "without, liger@0.5.2 of that version), chunked or chunked:N, linear or linear:N "
+     "(torchtune's), cut "
+     "(Apple's), "
      "dpo (trl's: pairs, and a reference model or the adapter switched off), dpo:precomputed, "
      "dpo@1.15 (of that version), dpo:llamafactory; pairs alone: orpo, cpo, cpo-simpo, simpo, "
      "orpo@1.14, orpo:llamafactory; kto, kto@1.15; reward (trl's RewardTrainer); "
