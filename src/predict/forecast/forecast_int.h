@@ -55,14 +55,14 @@ int forecast_completion(const struct plan *p, int64_t *ret_tokens, int64_t *ret_
 void forecast_set_tokens(const struct plan *p, const struct shape *s,
                          int64_t values[TAPE_DIM_COUNT]);
 void forecast_note_completions(struct forecast *f, const struct plan *p, struct forecast_tape *t);
-// What to say of the model's own attention, experts and lengths.
 void forecast_note_preference(struct forecast *f, const struct plan *p, struct forecast_tape *t);
+// What to say of the model's own attention, experts and lengths.
 void forecast_note_shape(struct forecast *f, const struct plan *p, const struct shape *s,
                          struct forecast_tape *t);
-// What to say of AdamW's temporaries; is_fused: those of the template.
 // That the plan is compiled, and how far that is counted.
 void forecast_note_compile(struct forecast *f, struct forecast_tape *t);
 void forecast_note_adapter(struct forecast *f, const struct plan *p, struct forecast_tape *t);
+// What to say of AdamW's temporaries; is_fused: those of the template.
 void forecast_note_update(struct forecast *f, const struct plan *p, struct forecast_tape *t,
                           bool is_fused);
 // Templates of T5 are for lengths that are multiples of it: torch's sdpa pads the bias of others
