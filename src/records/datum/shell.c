@@ -201,8 +201,7 @@ static struct datum *flags_of(struct data *d, const struct shell_command *c) {
     // "$ARGS" may be anything.
     for (ptrdiff_t i = script; i < c->count; i++) {
         const struct shell_word *w = &c->words[i];
-        const bool is_flags =
-            is_variable(w) && (i == script || !is_flag(&c->words[i - 1]));
+        const bool is_flags = is_variable(w) && (i == script || !is_flag(&c->words[i - 1]));
         f.map->is_open = f.map->is_open || is_flags || w->is_flags || is_rest(w);
     }
     return f.map;
