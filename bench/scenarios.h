@@ -6,7 +6,7 @@
 #ifndef BENCH_SCENARIOS_H
 #define BENCH_SCENARIOS_H
 
-#include "predict/search/trials.h"
+#include "predict/search/search.h"
 #include "stats/stats.h"
 
 #include <math.h>

@@ -4,9 +4,7 @@
 #include "base/os.h"
 #include "base/out.h"
 #include "base/say.h"
-#include "cli/compat.h"
-#include "cli/options.h"
-#include "cli/verb.h"
+#include "cli/cli.h"
 #include "verbs/verbs.h"
 
 #include <fcntl.h>

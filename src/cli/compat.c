@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cli/compat.h"
+#include "cli/cli.h"
 
 #include "base/out.h"
 #include "base/unit.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows are read from the top; tests/cli/seeds.tsv has the commands that they come from, and
 // tests/unit/cli_compat.c fails on a row that names what does not exist.
-#include "cli/compat.h"
+#include "cli/cli.h"
 
 #define PREDICTS "fit infer explain team check doctor"
 #define TRAININGS_OWN                                                                        \

@@ -2,7 +2,7 @@
 // The option table becomes an argp parser. Before argp sees a word, underscores in option names
 // become dashes (the spelling of older scripts) and an unknown name is answered with the nearest
 // ones, which argp does not do.
-#include "cli/options.h"
+#include "cli/cli.h"
 
 #include "base/clean.h"
 #include "base/near.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command as it was typed, for those who type it again.
-#include "cli/options.h"
+#include "cli/cli.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 // The verbs of the program, for main alone: no verb knows another.
 #pragma once
 
-#include "cli/verb.h"
+#include "cli/cli.h"
 
 // NULL-ended, in the order of --help.
 extern const struct cli_verb *const verbs[];

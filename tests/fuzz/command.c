@@ -5,7 +5,7 @@
 // Input: the words, ended by zero bytes.
 #include "fuzz.h"
 
-#include "measure/trial/command.h"
+#include "measure/trial/trial.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 // the same ones, and after each of them the decision is one that can be followed.
 #include "fuzz.h"
 
-#include "measure/recover/events.h"
+#include "measure/recover/recover.h"
 
 #include <stdlib.h>
 #include <string.h>

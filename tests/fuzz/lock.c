@@ -2,7 +2,7 @@
 // Any text as batchfit.lock: what is accepted is written as lines that read back as the same.
 #include "fuzz.h"
 
-#include "verbs/fit/check.h"
+#include "verbs/fit/fit.h"
 
 #include <stdlib.h>
 

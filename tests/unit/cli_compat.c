@@ -2,7 +2,7 @@
 // The table of older words names only what exists, and its walk keeps what it does not know.
 #include "unit.h"
 
-#include "cli/compat.h"
+#include "cli/cli.h"
 #include "verbs/verbs.h"
 
 #include <ctype.h>

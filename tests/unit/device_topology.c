@@ -2,7 +2,7 @@
 // How GPUs are joined, by the fake driver in LD_LIBRARY_PATH and by the recording that it plays.
 #include "device_look.h"
 
-#include "machine/device/gauges.h"
+#include "machine/device/device.h"
 
 // Two GPUs on a bridge of four links, a third alone that cannot read the others' memory; in words
 // as nvidia-smi has them.

@@ -2,7 +2,6 @@
 #include "unit.h"
 
 #include "predict/gpu/gpu.h"
-#include "predict/gpu/price.h"
 
 #include <math.h>
 #include <stdio.h>

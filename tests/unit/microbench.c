@@ -3,7 +3,7 @@
 // tests/standin/rate.
 #include "unit.h"
 
-#include "machine/rules/microbench.h"
+#include "machine/rules/rules.h"
 #include "predict/gpu/gpu.h"
 
 #include <math.h>

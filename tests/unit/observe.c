@@ -4,7 +4,6 @@
 #include "observe_open.h"
 
 #include "base/os.h"
-#include "measure/observe/document.h"
 #include "measure/observe/observe.h"
 
 #include <malloc.h>

@@ -5,7 +5,7 @@
 
 #include "unit.h"
 
-#include "measure/recover/events.h"
+#include "measure/recover/recover.h"
 
 static struct arena arena;
 

@@ -2,10 +2,7 @@
 #include "unit.h"
 
 #include "view/chart/chart.h"
-#include "view/show/bar.h"
-#include "view/show/progress.h"
-#include "view/show/prose.h"
-#include "view/show/table.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 // nothing that is broken gets further.
 #include "unit.h"
 
-#include "predict/snapshot/history.h"
+#include "predict/snapshot/snapshot.h"
 
 #define HEAD "\x80\x02"
 // {"segments": [{"address": 4096, "total_size": 2097152, "device": 0, "stream": 0, "blocks": [

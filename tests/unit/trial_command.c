@@ -2,7 +2,7 @@
 // Placeholders in the user's command. In the rows words stand between '|'.
 #include "unit.h"
 
-#include "measure/trial/command.h"
+#include "measure/trial/trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit null: the smallest verb there can be, to be copied. It says the batch that it is given.
 #include "base/out.h"
-#include "cli/verb.h"
+#include "cli/cli.h"
 
 #include <inttypes.h>
 #include <stddef.h>

@@ -4,11 +4,8 @@
 #include "base/say.h"
 #include "base/unit.h"
 #include "job/answer/answer_int.h"
-#include "job/answer/precision.h"
-#include "job/answer/speed.h"
-#include "job/answer/verdict.h"
 #include "predict/search/search.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/answer/breakdown.h"
+#include "job/answer/answer.h"
 
 #include "base/say.h"
 #include "base/unit.h"
 #include "job/answer/answer_int.h"
-#include "job/answer/speed.h"
-#include "job/answer/verdict.h"
-#include "job/question/adapter.h"
+#include "job/question/question.h"
 #include "view/html/html.h"
-#include "view/show/bar.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <stdlib.h>

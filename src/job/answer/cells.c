@@ -2,8 +2,7 @@
 // Batches in a row, each with its verdict, and where it ends: what one batch's answer does not
 // show is how near the cliff is. Powers of two, as many as fit 60 columns, the cliff among them;
 // peaks are not monotone in the batch, so each is replayed.
-#include "job/answer/breakdown.h"
-#include "job/answer/verdict.h"
+#include "job/answer/answer.h"
 
 enum { CELLS = 8, AFTER_CLIFF = 2, LABEL = 8, CELL = 6, CLIFF = 2, POWERS = 24 };
 

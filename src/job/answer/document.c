@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answers of --json.
-#include "job/answer/eval.h"
-#include "job/answer/speed.h"
+#include "job/answer/answer.h"
 #include "job/answer/tta.h"
-#include "job/answer/verdict.h"
 
 json_t *answer_notes_json(const struct str_list *notes) {
     json_t *list = json_array();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/answer/eval.h"
+#include "job/answer/answer.h"
 
 #include "base/unit.h"
 #include "predict/search/search.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 enum {
     ALLOCATION = 512

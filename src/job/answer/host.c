@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an answer says of the host's memory, where ZeRO keeps something there.
-#include "job/answer/verdict.h"
+#include "job/answer/answer.h"
 
 #include "base/unit.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/answer/precision.h"
+#include "job/answer/answer.h"
 
 // Families that were trained in bf16, and whose activations are beyond the largest number of fp16:
 // the loss becomes NaN (huggingface/transformers issues 4586 and 9295).

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/answer/project.h"
+#include "job/answer/answer_int.h"
 
 #include "base/os.h"
-#include "job/question/files.h"
+#include "job/question/question.h"
 
 #include <fts.h>
 #include <string.h>

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/answer/share.h"
+#include "job/answer/answer.h"
 
 #include "base/shell.h"
 #include "base/unit.h"
-#include "cli/options.h"
+#include "cli/cli.h"
 #include "job/answer/answer_int.h"
-#include "job/answer/verdict.h"
-#include "view/show/report.h"
+#include "view/show/show.h"
 
 struct shared {
     struct question *q;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/answer/speed.h"
+#include "job/answer/answer.h"
 
 #include "base/say.h"
-#include "job/answer/precision.h"
 #include "stats/stats.h"
 
 #include <ctype.h>

@@ -2,7 +2,7 @@
 // Chrome's trace event format, its JSON object form: "X" spans, "C" counters, "b" and "e" around
 // what overlaps, "M" names. A tape has no times: one of its events is one microsecond, which is
 // said in the name of the process.
-#include "job/answer/trace.h"
+#include "job/answer/answer.h"
 
 #include "base/os.h"
 

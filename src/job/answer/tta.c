@@ -4,7 +4,7 @@
 #include "job/answer/tta.h"
 
 #include "base/unit.h"
-#include "job/question/infer_keys.h"
+#include "job/question/question.h"
 
 #include <math.h>
 

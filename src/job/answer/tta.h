@@ -4,7 +4,7 @@
 // team's own figure and never ours.
 #pragma once
 
-#include "cli/rows.h"
+#include "cli/cli.h"
 #include "job/answer/answer.h"
 
 struct answer_tta_options {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Test-time augmentation for people and as JSON (doc/inference.md).
 #include "base/unit.h"
+#include "job/answer/answer.h"
 #include "job/answer/tta.h"
-#include "job/answer/verdict.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include <math.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/answer/verdict.h"
+#include "job/answer/answer.h"
 
 #include "base/say.h"
 #include "base/unit.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include <math.h>
 

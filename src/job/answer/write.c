@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/answer/write.h"
+#include "job/answer/answer.h"
 
-#include "job/answer/eval.h"
-#include "job/answer/project.h"
+#include "job/answer/answer_int.h"
 
 #include <math.h>
 

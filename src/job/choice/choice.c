@@ -5,15 +5,9 @@
 
 #include "base/out.h"
 #include "base/say.h"
-#include "job/answer/breakdown.h"
-#include "job/answer/eval.h"
-#include "job/answer/speed.h"
-#include "job/answer/verdict.h"
-#include "job/answer/write.h"
-#include "job/choice/find.h"
-#include "job/question/gpus.h"
-#include "job/question/shard.h"
-#include "view/show/prose.h"
+#include "job/answer/answer.h"
+#include "job/question/question.h"
+#include "view/show/show.h"
 
 #include <assert.h>
 #include <math.h>

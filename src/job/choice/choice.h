@@ -2,12 +2,11 @@
 // What the verbs fit and infer share: the batch for a config on a GPU, by prediction or by trials.
 #pragma once
 
-#include "job/answer/share.h"
+#include "job/answer/answer.h"
 #include "job/answer/tta.h"
-#include "job/answer/write.h"
-#include "job/choice/trials.h"
-#include "measure/launch/rows.h"
-#include "measure/launch/trace.h"
+#include "job/choice/choice_int.h"
+#include "job/question/question.h"
+#include "measure/launch/launch.h"
 
 struct choice_options {
     struct question_options q;
@@ -74,3 +73,13 @@ struct answer_write_options choice_write_options(const struct choice_options *o)
 
 // 0, FAIL_NO (shown), or an error. A plan is an inference by q.inference.
 int choice_answer(struct arena *a, const struct choice_options *o, struct fail *why);
+
+// What fits, asked the other way round: not the largest batch, but at the config's batch the
+// longest sequence, the fewest GPUs that share the weights, the largest rank of LoRA or the least
+// sharing.
+
+// Before the question is read: the word is known, and what it finds is not said beside it.
+int choice_find_check(struct choice_options *o, struct fail *why);
+// Puts what was found into the question, at its batch; where nothing fits, the least.
+int choice_find(struct question *q, const char *what, const struct question_gpus *cards,
+                struct fail *why);

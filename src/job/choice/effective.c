@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The effective batch of the command as it is without us: from the config, an option, or the
 // program itself, whose parser knows its defaults (doc/formats/steps.md, "defaults").
-#include "job/choice/trials_int.h"
+#include "job/choice/choice_int.h"
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All are found on templates, so every value that is tried is the tape of that length, that number
 // of GPUs and so on. The answer that is shown afterwards is the ordinary one, for what was found.
-#include "job/choice/find.h"
+#include "job/choice/choice.h"
 
 #include <string.h>
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a tape says of the trials beforehand, and whether they bear it out.
-#include "job/choice/trials_int.h"
+#include "job/choice/choice_int.h"
 
 #include "base/unit.h"
-#include "job/question/gpus.h"
+#include "job/question/question.h"
 
 #include <math.h>
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finding the batch by trials. A trial runs within the device's memory less the margin, so that
 // what ran is known to run with the margin free, and not only inferred from a reading.
-#include "job/choice/trials_int.h"
+#include "job/choice/choice_int.h"
 
 #include "base/out.h"
 #include "base/unit.h"
-#include "view/show/progress.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the trials showed, as a document (doc/formats/fit.md).
-#include "job/choice/trials_int.h"
+#include "job/choice/choice_int.h"
 
 #include "job/answer/tta.h"
 

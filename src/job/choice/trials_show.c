@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the trials showed, for people.
-#include "job/choice/trials_int.h"
+#include "job/choice/choice_int.h"
 
 #include "base/unit.h"
-#include "job/answer/breakdown.h"
+#include "job/answer/answer.h"
 #include "job/answer/tta.h"
-#include "job/answer/verdict.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #include "base/out.h"
 #include "base/shell.h"
 #include "base/unit.h"
-#include "cli/options.h"
+#include "cli/cli.h"
 #include "records/store/store.h"
 
 #include <errno.h>

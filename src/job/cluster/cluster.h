@@ -8,9 +8,9 @@
 // of a type at once, and the job that answers waits for them and measures what they left out.
 #pragma once
 
-#include "cli/verb.h"
+#include "cli/cli.h"
 #include "machine/slurm/slurm.h"
-#include "view/show/table.h"
+#include "view/show/show.h"
 
 #include <jansson.h>
 

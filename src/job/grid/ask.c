@@ -6,7 +6,7 @@
 
 #include "base/shell.h"
 #include "base/unit.h"
-#include "job/question/files.h"
+#include "job/question/question.h"
 
 #include <unistd.h>
 

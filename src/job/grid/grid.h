@@ -6,11 +6,9 @@
 #include "base/json.h"
 #include "base/os.h"
 #include "job/history/history.h"
-#include "measure/launch/rows.h"
-#include "measure/launch/trace.h"
+#include "measure/launch/launch.h"
 #include "predict/plan/plan.h"
-#include "view/show/report.h"
-#include "view/show/table.h"
+#include "view/show/show.h"
 
 // --- What is tried (bench_grid.c) ----------------------------------------------------------------
 

@@ -5,7 +5,7 @@
 #include "job/grid/grid.h"
 
 #include "base/unit.h"
-#include "predict/search/trials.h"
+#include "predict/search/search.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 // belong together.
 #include "job/grid/grid.h"
 
-#include "job/history/identity.h"
+#include "job/history/history.h"
 
 static struct str number(struct arena *a, int64_t value) {
     return str_format(a, "%lld", (long long)value);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/history/history.h"
 
-#include "job/history/identity.h"
 #include "machine/device/device.h"
 
 #include <math.h>

@@ -3,7 +3,8 @@
 // (doc/history.md). A courtesy: whatever goes wrong here is a note, and the verb goes on.
 #pragma once
 
-#include "cli/rows.h"
+#include "base/str.h"
+#include "cli/cli.h"
 #include "job/answer/answer.h"
 #include "measure/launch/launch.h"
 #include "records/store/store.h"
@@ -71,3 +72,15 @@ void history_answers(struct history *h, const struct answer *answers, ptrdiff_t 
 
 // "2026-11-22 01:10" of a time in ms, UTC.
 struct str history_date(struct arena *a, int64_t at_ms);
+
+// All that must be the same for the results of two calls to belong together, written as lines:
+// bench goes on by it, fit answers from the history by it.
+
+void history_identity_line(struct buf *b, const char *name, struct str text);
+// Name, size and time of change. Not a regular file, or NULL: nothing.
+void history_identity_file(struct buf *b, const char *path);
+// The command, its files, the Python, the environment and the options of its trials.
+void history_identity_launch(struct arena *a, struct buf *b, char *const *command,
+                             const struct launch *l, const struct launch_options *o);
+// The Python files beside each file that the command names, and in the folder of the call.
+void history_identity_sources(struct arena *a, struct buf *b, char *const *command);

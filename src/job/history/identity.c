@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/history/identity.h"
+#include "job/history/history.h"
 
 #include "base/os.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/question/adapter.h"
+#include "job/question/question.h"
 
 static bool is_adapter(const struct config_guard *g) {
     static const char *const names[] = {"LoRA", "QLoRA", "PEFT adapter", NULL};

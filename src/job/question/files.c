@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/question/files.h"
+#include "job/question/question.h"
 
 #include "base/os.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/question/gpus.h"
+#include "job/question/question.h"
 
 #include "base/clean.h"
 #include "machine/device/cpu.h"
-#include "machine/device/gauges.h"
+#include "machine/device/device.h"
 
 // When nobody names a GPU: one of each tier (seeds of teams with mixed GPUs).
 static const char default_team[] = "rtx4090,rtx3080,rtx3060,gtx1080";

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which of a config's settings that change the memory are not in the plan.
-#include "job/question/adapter.h"
+#include "job/question/question.h"
 #include "job/question/question_int.h"
-#include "job/question/shard.h"
 
 static bool is_compile(const struct config_guard *g) {
     return str_is(g->kind, "compile");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A config for inference has its batch and its precision where a training's has none: in a section
 // of its own. What it leaves open, the training's keys answer; but nothing is written to those.
-#include "job/question/infer_keys.h"
+#include "job/question/question.h"
 
 // In the order in which they win.
 static const char *const sections[] = {"inference", "infer", "prediction", "predict", "test", NULL};

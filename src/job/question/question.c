@@ -5,12 +5,8 @@
 #include "base/near.h"
 #include "base/out.h"
 #include "base/shell.h"
-#include "job/question/adapter.h"
-#include "job/question/files.h"
-#include "job/question/infer_keys.h"
 #include "job/question/question_int.h"
-#include "job/question/shard.h"
-#include "predict/sim/alloc_conf.h"
+#include "predict/sim/sim.h"
 
 #include <assert.h>
 #include <math.h>

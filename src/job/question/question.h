@@ -4,8 +4,8 @@
 #pragma once
 
 #include "base/os.h"
-#include "cli/rows.h"
-#include "job/question/files.h"
+#include "cli/cli.h"
+#include "measure/launch/launch.h"
 #include "predict/forecast/forecast.h"
 #include "predict/speed/tokens.h"
 #include "records/config/config.h"
@@ -183,3 +183,90 @@ int question_failed(const struct question *q, int rc);
 bool question_counts_out(const struct question *q, const struct config_guard *g);
 // Whether a setting of the config that no role reads says torch.compile.
 bool question_says_compile(const struct question *q);
+
+// Which GPUs a question is answered for.
+
+struct question_gpus {
+    struct forecast_card *items;
+    ptrdiff_t count, capacity;
+};
+
+// "rtx4090,rtx3080"
+int question_gpus_named(struct question *q, const char *names, struct question_gpus *ret_cards,
+                        struct fail *why);
+// The GPUs of the config's team_gpu_settings, else four that span what teams have.
+int question_gpus_of_team(struct question *q, struct question_gpus *ret_cards, struct fail *why);
+// This machine's, all or those with the ids "0,2". None is no error: a note says why there is none.
+int question_gpus_here(struct question *q, const char *ids, const char *machine,
+                       struct question_gpus *ret_cards, struct fail *why);
+// The GPU that a command is launched on; where it is limited to a part of it, or on the CPU,
+// one of that size.
+int question_gpu_of_place(struct question *q, const struct launch_place *place, const char *machine,
+                          struct forecast_card *ret_card, struct fail *why);
+
+// The config and the files that it is made of.
+
+// The project that a config is in: the nearest folder above it that holds .git, pyproject.toml or
+// setup.py; without one, the working folder if the config is below it, else the config's own.
+struct str question_project(struct arena *a, const char *path);
+
+// Where configs are read from, if not from the file system: a commit of git. By the path that the
+// user typed, or one that a config names relative to that.
+struct question_source {
+    int (*read)(void *self, struct arena *a, struct str path, struct str *ret_text,
+                struct fail *why);
+    void *self;
+};
+
+// config_parse with the other files of the config at hand: regular files of at most 16 MiB inside
+// of its project, wherever a link leads.
+int question_parse(struct arena *a, const char *path, struct str text, struct config *ret_config,
+                   struct fail *why);
+// The same with the other files from where this one came from.
+int question_parse_from(struct arena *a, const char *path, struct str text,
+                        const struct question_source *source, struct config *ret_config,
+                        struct fail *why);
+
+// Where a config says how inference is to be.
+
+// The first of these keys in a section for inference, below `prefix` (empty: the top).
+bool question_infer_key(struct arena *a, const struct config *c, struct str prefix,
+                        const char *const *keys, struct str *ret_path);
+// config_read_roles for inference: the batch is that of inference, else of evaluation.
+// *ret_is_trainings: it is the training's for want of one, or nowhere, and not to be written.
+int question_infer_roles(struct arena *a, const struct config *c,
+                         const struct config_options *asked, struct config_reading *ret_reading,
+                         bool *ret_is_trainings, struct fail *why);
+
+// Weights that several GPUs share: from the command line, or from what the config says of it.
+
+// Puts it into the plan. Of a config that is FSDP2 as templates have it, and nothing beside it;
+// what else a config says of sharding stays one of its guards.
+int question_shard(struct question *q, const struct question_options *o, struct fail *why);
+// Whether the plan has what the config says here.
+bool question_shard_models(const struct question *q, const struct config_guard *g);
+// When the model and the number of GPUs are known: sharding is over several. What the config alone
+// asks for and cannot be predicted is one of its guards again.
+int question_shard_check(struct question *q, const struct question_options *o, struct fail *why);
+// "8xh100": 8, and `name` is "h100" from now on; 0: it is only a name.
+int64_t question_shard_count(struct str *name);
+// The same of --gpus: the name of the GPU, and 8 into the options' ranks.
+int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct arena *a,
+                        struct fail *why);
+
+// LoRA over frozen weights, in four bits or not: from the command line, or from what the config
+// says of it.
+
+// Puts it into the plan. What the config says only in part stays one of its guards.
+int question_adapter(struct question *q, const struct question_options *o, struct fail *why);
+// What it is trained in where nobody says it.
+enum plan_precision question_adapter_precision(const struct plan *p);
+// After the precision is known: an adapter of a trainer whose adapters are in the weights' type.
+void question_adapter_type(struct question *q);
+// After all else of the plan is known: a config's adapter that no tape or template covers becomes
+// one of its guards again, and the reason a note.
+void question_adapter_check(struct question *q, const struct question_options *o);
+// Whether a guard of the config is in the plan.
+bool question_adapter_models(const struct question *q, const struct config_guard *g);
+// "LoRA", "QLoRA" or "full fine-tuning"
+const char *question_adapter_name(const struct plan *p);

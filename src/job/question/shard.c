@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "job/question/shard.h"
+#include "job/question/question.h"
 
 #include "base/near.h"
 #include "job/question/question_int.h"

@@ -4,7 +4,7 @@
 // gpu/drm-usage-stats). No library is needed and nothing blocks. The unique_id, which is a serial
 // number, is not read. A CPU's own graphics (less than 4 GiB of memory of its own) are no
 // GPU to train on. The driver's files would wake a GPU that sleeps; it is left alone.
-#include "machine/device/amd_int.h"
+#include "machine/device/device_int.h"
 
 #include "base/os.h"
 

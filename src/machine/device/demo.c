@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "machine/device/demo.h"
+#include "machine/device/device.h"
 
 #include "base/data.h"
 

@@ -2,9 +2,15 @@
 // The back ends, and what they say alike.
 #pragma once
 
-#include "machine/device/gauges.h"
-#include "machine/device/sampler.h"
-#include "machine/device/topology.h"
+#include "base/fail.h"
+#include "base/str.h"
+#include "machine/device/device.h"
+
+#include <jansson.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
 
 // How long the driver may take. nvidia-smi on a healthy machine takes well under a second; GPUs
 // that were asleep need one to two.
@@ -148,3 +154,76 @@ void device_live_join(struct device_session *session, const struct device_card *
 void device_nvml_list_within(struct arena *a, int deadline_ms, struct device_list *list);
 // The machine's root; may change from "" when the driver is a fake.
 const char *device_monitor_root(struct device_monitor *m);
+
+// AMD GPUs, for the back end that asks the machine at hand (live.c). `root` is put before /proc
+// and /sys.
+
+void device_amd_open(struct arena *a, const char *root, struct device_session **ret_session);
+void device_amd_sample(struct device_session *session, int place, int asked,
+                       struct device_card *card);
+
+// Threads that may hang in a driver: nobody ever waits for one without a deadline.
+
+// Starts a detached thread; signals stay with the caller's threads. False: the system gives none.
+bool device_thread(void *(*run)(void *), void *argument);
+// A condition that waits by the monotonic clock, and a moment of that clock.
+void device_cond_init(pthread_cond_t *cond);
+struct timespec device_deadline(int ms);
+// The next of the moments that lie an interval apart, after the last at *next_ns. Those that a slow
+// driver has let pass are left out: no burst afterwards.
+struct timespec device_next_turn(int64_t *next_ns, int interval_ms);
+// Tells the threads to stop; who waits for `changed` looks.
+void device_stop(pthread_mutex_t *lock, pthread_cond_t *changed, bool *is_stopped);
+// An owner or a thread of its leaves what they share. True: it was the last of them and frees it;
+// the lock and the condition are gone.
+bool device_leave(pthread_mutex_t *lock, pthread_cond_t *changed, int *users);
+
+// Other machines, by the HTTP API of their `batchfit serve`.
+
+// One that was silent is left alone for a while: the others are not to wait for it each time.
+enum { REMOTE_RUNS = 64 }; // of all machines together
+enum { REMOTE_HOSTS = 16, REMOTE_DEADLINE_MS = 2000, REMOTE_REST_MS = 10000 };
+
+struct remote_host {
+    struct str name; // as the user wrote it, without scheme and path
+    const char *address, *port;
+    struct arena body; // of the newest answer
+    struct str answer; // what came back, with its head; empty: nothing
+    char reason[120];  // why nothing did
+    int64_t again_ns;  // not before then
+};
+
+// "gpu01", "gpu01:8080", "http://[::1]:8080/". FAIL_USAGE.
+int device_remote_read_host(struct arena *a, struct str text, struct remote_host *ret_host,
+                            struct fail *why);
+// GET /api/v1/snapshot of all of them at once, within the deadline. `token` may be NULL.
+void device_remote_fetch(struct remote_host *hosts, int count, const char *token);
+
+// A recording as its two readers share it: the list (recording.c) and the values over time
+// (recording_play.c).
+
+// A device's object, and its GPU's where it is an instance (else NULL).
+struct recorded {
+    const json_t *object, *parent;
+};
+
+struct reading {
+    struct arena *arena;
+    struct device_list *list;
+    struct recorded *places; // of the listed devices, at the same place
+    ptrdiff_t count, capacity;
+    bool is_hanging; // the driver
+};
+
+// The machine's object, which the caller drops; NULL with *why.
+json_t *device_recording_load(struct arena *a, const char *machine, const char **ret_path,
+                              struct fail *why);
+int device_recording_read(struct reading *r, const json_t *machine, struct fail *why);
+// A whole number between low and high; `absent` where the key is missing or null.
+int device_json_number(const json_t *object, const char *key, int64_t low, int64_t high,
+                       int64_t absent, int64_t *ret, struct fail *why);
+// "topology" of a GPU's object: what is between this GPU and the others. Unknown where it is not
+// as the format has it.
+void device_topology_read(const json_t *object, struct device_topology *t, int at);
+json_t *device_topology_write(const struct device_topology *t, int at);
+struct str device_json_text(struct arena *a, const json_t *object, const char *key);

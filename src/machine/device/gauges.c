@@ -2,7 +2,7 @@
 // The table of all numbers of a GPU: what recordings, documents and Prometheus call them, and what
 // is a value at all. Limits are far beyond any GPU; they are there to refuse the drivers' marks
 // for "not available" (2^32-1, 2^64-1, 2^63-14 and the like), which must never be shown as figures.
-#include "machine/device/gauges.h"
+#include "machine/device/device.h"
 
 #include "base/clean.h"
 #include "machine/device/device_int.h"

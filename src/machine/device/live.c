@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine at hand, asked again and again: NVIDIA's GPUs and then AMD's. What trains on
 // batchfit's account is CUDA's, so device_list, by which a GPU is chosen, has the former only.
-#include "machine/device/amd_int.h"
+#include "machine/device/device_int.h"
 
 #include <stdio.h>
 

@@ -6,7 +6,6 @@
 // one more. Whoever leaves last frees what they share. A sampler is a monitor that asks one GPU
 // only, and counts.
 #include "machine/device/device_int.h"
-#include "machine/device/thread_int.h"
 
 #include "base/os.h"
 #include "base/unit.h"

@@ -4,8 +4,8 @@
 // them are made from threads that can be left behind.
 #pragma once
 
+#include "machine/device/device.h"
 #include "machine/device/device_int.h"
-#include "machine/device/gauges.h"
 
 struct nvml_handle; // nvmlDevice_t
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of NVIDIA GPUs within a deadline. A driver with a hanging GPU can block for minutes,
 // so all of the talk is done by a thread of its own that is left behind when it is late.
+#include "machine/device/device_int.h"
 #include "machine/device/nvml_int.h"
-#include "machine/device/thread_int.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 // names a GPU or a person does not get into it: uuids are numbered, and of processes there is the
 // program's name alone. /proc and /sys are copied by a list of files, and of cpuinfo the CPU's name
 // and the cores.
-#include "machine/device/recording_int.h"
+#include "machine/device/device_int.h"
 
 #include "base/json.h"
 #include "base/os.h"

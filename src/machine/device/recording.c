@@ -2,7 +2,7 @@
 // A recorded machine as a back end: MACHINE/devices.json, described in doc/formats/machine.md. It
 // says what the driver would answer, so a recording and the fake driver that plays it give the
 // same list.
-#include "machine/device/recording_int.h"
+#include "machine/device/device_int.h"
 
 #include "base/os.h"
 

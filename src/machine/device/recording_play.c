@@ -2,7 +2,7 @@
 // A recorded machine's values over time: each GPU's own, then each of its "samples" on top of
 // those before it. Everything is looked through when the session is opened, so that a recording
 // that is broken somewhere is refused at once. No time ever goes back.
-#include "machine/device/recording_int.h"
+#include "machine/device/device_int.h"
 
 #include "base/clean.h"
 #include "base/os.h"

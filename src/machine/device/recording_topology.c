@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // "topology" of a recorded GPU: {"nvlinks": ["switch", 1, "down", ...], "paths": [null, 50, ...],
 // "p2p": [null, 0, ...]}; other GPUs by their index.
-#include "machine/device/recording_int.h"
+#include "machine/device/device_int.h"
 
 #include <string.h>
 

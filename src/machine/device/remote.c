@@ -3,7 +3,6 @@
 // field of device_fields by its name there. A machine that does not answer is a GPU that is
 // unreachable, with the reason, and comes back as soon as it answers.
 #include "machine/device/device_int.h"
-#include "machine/device/remote_int.h"
 
 #include "base/clean.h"
 #include "base/json.h"

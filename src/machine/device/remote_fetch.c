@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One GET of several servers at once: HTTP/1.0, so that the answer ends with the connection. Nobody
 // waits for one that is silent longer than the deadline.
-#include "machine/device/remote_int.h"
+#include "machine/device/device_int.h"
 
 #include "base/os.h"
 

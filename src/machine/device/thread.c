@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The few lines that the threads of this room have in common: how they begin, wait and end.
-#include "machine/device/thread_int.h"
+#include "machine/device/device_int.h"
 
 #include "base/os.h"
 

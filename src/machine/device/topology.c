@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words for how two GPUs are joined, and who is asked about it.
-#include "machine/device/topology.h"
+#include "machine/device/device.h"
 
 #include "machine/device/device_int.h"
 

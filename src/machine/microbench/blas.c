@@ -2,7 +2,7 @@
 // Single precision matrix product on the CPU, through the BLAS that the loader finds: the
 // Fortran name, which every one of them has. The result is checked, so that a library that computes
 // nothing is not called fast.
-#include "machine/microbench/blas_int.h"
+#include "machine/microbench/microbench_int.h"
 
 #include "base/os.h"
 

@@ -3,7 +3,7 @@
 // is read and what is written, not what the cache reads to be written over), and /dev/shm, where
 // loader workers leave their batches. Each thread first touches what it works on; beyond that
 // nothing is done about NUMA.
-#include "machine/microbench/blas_int.h"
+#include "machine/microbench/microbench_int.h"
 
 #include "base/os.h"
 #include "base/unit.h"

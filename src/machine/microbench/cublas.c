@@ -2,7 +2,7 @@
 // cuBLAS, of the system or of the user's PyTorch (its wheels for CUDA 11 have it in torch/lib,
 // later ones in nvidia/cublas/lib, those for CUDA 13 in nvidia/cu13/lib). One of the driver's own
 // major version is preferred; a newer one would not start.
-#include "machine/microbench/cuda_int.h"
+#include "machine/microbench/microbench_int.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

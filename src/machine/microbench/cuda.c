@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's libcuda.so.1: one table of symbols, by the versioned names that programs are linked
 // with, and what a failed call says.
-#include "machine/microbench/cuda_int.h"
+#include "machine/microbench/microbench_int.h"
 
 #include <dlfcn.h>
 #include <stddef.h>

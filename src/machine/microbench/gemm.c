@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products on the GPU, in the precisions that trainings use; a few elements of each result
 // are compared with what they must be.
-#include "machine/microbench/cuda_int.h"
+#include "machine/microbench/microbench_int.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One GPU through the driver's CUDA: copies to it, from it, both at once, within it, then
 // products. What a copy brought back is compared with what was sent.
-#include "machine/microbench/cuda_int.h"
+#include "machine/microbench/microbench_int.h"
 
 #include "base/unit.h"
 

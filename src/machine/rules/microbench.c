@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rule about measured rates: one for all of them, with a remedy for each.
-#include "machine/rules/microbench.h"
+#include "machine/rules/rules.h"
 
 #include "base/unit.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "machine/rules/needs.h"
+#include "machine/rules/rules.h"
 
 #include "base/data.h"
 

@@ -12,10 +12,50 @@
 //   4. add its row to doc/formats/check.md.
 #pragma once
 
+#include "base/fail.h"
+#include "base/str.h"
 #include "machine/device/cpu.h"
-#include "machine/device/gauges.h"
+#include "machine/device/device.h"
 #include "machine/finding/finding.h"
-#include "machine/rules/needs.h"
+#include "machine/microbench/microbench.h"
+
+// What needs what: CUDA a driver, PyTorch a CUDA and GPUs of certain compute capabilities. Facts
+// of data/cuda.tsv and data/torch.tsv, whose heads name the sources.
+
+// Versions of PyTorch and CUDA are 100 * major + minor, as in predict/gpu/gpu.h. Driver versions
+// are numbers that compare as the versions do; 0 is unknown.
+struct rules_cuda {
+    int cuda, cc_min, cc_max;
+    int64_t driver, runs_from;
+    struct str driver_text, runs_from_text;
+};
+struct rules_build {
+    int torch, cuda, cc_min, cc_max;
+};
+struct rules_needs {
+    struct rules_cuda *cudas;
+    ptrdiff_t cuda_count, cuda_capacity;
+    struct rules_build *builds;
+    ptrdiff_t build_count, build_capacity;
+};
+
+int rules_needs_load(struct arena *a, struct rules_needs *ret_needs, struct fail *why);
+
+// "535.183.01" -> 535183001; 0 when it is not a version.
+int64_t rules_driver_number(struct str version);
+// "12.8" -> 1208, "2.13.0+cu130" -> 213; 0 when there is no version at the beginning.
+int rules_version(struct str text);
+
+// The row of a toolkit; NULL: not in the table.
+const struct rules_cuda *rules_cuda_find(const struct rules_needs *n, int cuda);
+// The newest toolkit that a driver of that number runs without restriction; NULL: none.
+const struct rules_cuda *rules_cuda_of_driver(const struct rules_needs *n, int64_t driver);
+// Whether a driver starts programs of that toolkit at all; 1, 0, or -1 when the toolkit is unknown.
+int rules_cuda_runs(const struct rules_needs *n, int cuda, int64_t driver);
+// The newest wheels of PyTorch that run on a GPU with that driver (either 0: whatever it is); of
+// one release the newest CUDA. NULL: none.
+const struct rules_build *rules_build_for(const struct rules_needs *n, int64_t driver,
+                                          int compute_capability);
 
 // What a GPU can do, from the catalogue: at the place of the GPU in the snapshot.
 struct rules_support {
@@ -75,3 +115,18 @@ int rules_workers(const struct rules_facts *facts);
 // Runs all rules; machine first, then GPU by GPU, in the order of the table.
 void rules_judge(struct arena *a, const struct rules_facts *facts, const struct rules_needs *needs,
                  struct findings *ret_findings);
+
+// What is to be said about a measured rate beside the range that it should lie in.
+
+struct rules_microbench {
+    int card; // index into the GPUs; -1: the CPU
+    struct microbench_figure figure;
+    struct microbench_range range;
+    // Share of the GPU, or of the cores, that others kept busy just before; NaN: unknown.
+    double busy;
+};
+
+// Adds one finding. Far below the range is a warning, a wrong result a problem; what others who
+// compute on the GPU may have slowed down is not judged.
+void rules_judge_microbench(struct arena *a, const struct rules_facts *facts,
+                            const struct rules_microbench *rate, struct findings *findings);

@@ -9,7 +9,7 @@
 #include "base/shell.h"
 #include "base/unit.h"
 #include "machine/device/cpu.h"
-#include "measure/launch/python.h"
+#include "measure/launch/launch.h"
 
 #include <libgen.h>
 #include <signal.h>

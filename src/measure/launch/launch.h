@@ -4,15 +4,18 @@
 // here; what is tried next is not this room's business.
 #pragma once
 
-#include "machine/device/sampler.h"
+#include "base/fail.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/cli.h"
+#include "machine/device/device.h"
 #include "measure/registry/registry.h"
-#include "measure/trial/command.h"
 #include "measure/trial/trial.h"
 #include "records/config/config.h"
 #include "stats/stats.h"
 #include "step/times.h"
 
-// The options of a trial (their rows: measure/launch/rows.h).
+// The options of a trial (their rows: LAUNCH_ROWS).
 struct launch_options {
     const char *device;    // auto, cuda, cpu
     int64_t memory_bytes;  // --memory: as if the device had this much; 0: what it has
@@ -178,3 +181,74 @@ void launch_control(struct launch_attempt *attempt, int64_t batch, int64_t accum
 // The command of such an attempt as it would be given to a shell.
 int launch_preview(struct launch *l, const struct launch_values *values, struct str *ret_text,
                    struct fail *why);
+
+// The Python files that travel inside the program: laid into the cache folder, one folder for each
+// version of them, and run by the user's own Python. What we start for ourselves runs nothing of
+// the current folder: not by -m or -c, but by start.py, and with the path of
+// launch_python_own_path.
+
+// Lays the files out unless they are there already. The folder holds batchfit/ (the package),
+// start.py (which runs a module of it) and hook/ (sitecustomize, which puts the step emitter into a
+// training).
+int launch_python_lay_out(struct arena *a, struct str *ret_folder, struct fail *why);
+// The option's value, $BATCHFIT_PYTHON, or python3.
+const char *launch_python_program(const char *option);
+// `folders` (joined with colons) in front of $PYTHONPATH.
+struct str launch_python_path(struct arena *a, struct str folders);
+// The same without the empty entries of $PYTHONPATH ("/lib:"), which are the current folder.
+struct str launch_python_own_path(struct arena *a, struct str folders);
+
+// Every step of the trials that this process makes, for --trace (doc/formats/trace.md).
+
+#define CLI_ROW_TRACE_STEPS(at)                                                                \
+    CLI_ROW("trace", "FILE", CLI_TEXT, at,                                                     \
+            "also write every step of the trials as a trace for Perfetto or chrome://tracing", \
+            "file")
+
+struct launch_trace {
+    json_t *events; // NULL: none yet
+    int trials;
+};
+void launch_trace_add(struct arena *a, struct launch_trace *t, struct str setting,
+                      const struct launch_result *result);
+int launch_trace_write(struct arena *a, struct launch_trace *t, const char *path, struct fail *why);
+
+// The options of the verbs that launch trainings.
+
+// The rows of these options, for a verb whose struct is `type` with the member `l`.
+#define LAUNCH_AT(type, member) offsetof(type, l.member)
+#define LAUNCH_ROWS(type)                                                                          \
+    CLI_ROW("device", "WORD", CLI_TEXT, LAUNCH_AT(type, device),                                   \
+            "device for the trials: auto, cuda, cpu; auto takes a GPU if there is one",            \
+            "auto cuda cpu"),                                                                      \
+        CLI_ROW("memory", "BYTES", CLI_MEMORY, LAUNCH_AT(type, memory_bytes),                      \
+                "pretend that the device has this much memory, such as 2GiB: on a GPU the "        \
+                "caching allocator is capped, on the CPU the training is (by a control group or "  \
+                "batchfit's guard)",                                                               \
+                ""),                                                                               \
+        CLI_ROW("steps", "N", CLI_COUNT, LAUNCH_AT(type, steps),                                   \
+                "optimizer steps to measure per trial (default 10)", ""),                          \
+        CLI_ROW("warmup", "N", CLI_COUNT, LAUNCH_AT(type, warmup),                                 \
+                "steps to run before measuring (default 2)", ""),                                  \
+        CLI_ROW("start-limit", "SECONDS", CLI_NUMBER, LAUNCH_AT(type, start_seconds),              \
+                "stop a trial without a first step after this time (default 300)", ""),            \
+        CLI_ROW("stall-limit", "SECONDS", CLI_NUMBER, LAUNCH_AT(type, stall_seconds),              \
+                "stop a trial without a further step after this time (default 120)", ""),          \
+        CLI_ROW("time-limit", "SECONDS", CLI_NUMBER, LAUNCH_AT(type, time_seconds),                \
+                "time limit of a trial (default none)", ""),                                       \
+        CLI_ROW("batch-dim", "N", CLI_COUNT, LAUNCH_AT(type, batch_dim),                           \
+                "tensor dimension that counts the samples: 1 if the sequence comes first "         \
+                "(default the first, or the one with the size of {batch})",                        \
+                ""),                                                                               \
+        CLI_ROW_PYTHON(LAUNCH_AT(type, python)), CLI_ROW_ENV(LAUNCH_AT(type, environment)),        \
+        CLI_ROW("config-key", "[NAME=]PATH", CLI_REPEAT, LAUNCH_AT(type, config_keys),             \
+                "key for the value NAME (batch) in the trial's copy of the config, which the "     \
+                "command takes as {config} (repeatable)",                                          \
+                ""),                                                                               \
+        CLI_ROW("longest-first", NULL, CLI_SWITCH, LAUNCH_AT(type, longest_first),                 \
+                "start each trial with the longest of 4096 samples (found within 10 s), for data " \
+                "of varying length",                                                               \
+                NULL),                                                                             \
+        CLI_ROW_SNAPSHOT(LAUNCH_AT(type, snapshots)),                                              \
+        CLI_ROW("keep-logs", "DIR", CLI_TEXT, LAUNCH_AT(type, log_folder),                         \
+                "keep the complete output of each trial in this folder", "file")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "measure/launch/python.h"
+#include "measure/launch/launch.h"
 
 #include "base/data.h"
 

@@ -2,7 +2,7 @@
 // The steps of trials as a trace (doc/formats/trace.md): a process a trial, a thread
 // a rank. Each step is as long as it was; its parts are told as sums, and stand one behind the
 // other.
-#include "measure/launch/trace.h"
+#include "measure/launch/launch.h"
 
 #include "base/os.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One table a kind of object: its members by their keys. The gauges of GPUs are those of
 // device_fields.
-#include "measure/observe/document.h"
+#include "measure/observe/observe.h"
 #include "measure/observe/observe_int.h"
 
 #include "base/json.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What was kept, as lists of equal length: readings, or means of a minute.
-#include "measure/observe/document.h"
+#include "measure/observe/observe.h"
 
 #include "base/json.h"
 

@@ -6,8 +6,10 @@
 #pragma once
 
 #include "machine/device/cpu.h"
-#include "machine/device/gauges.h"
+#include "machine/device/device.h"
 #include "machine/trend/trend.h"
+
+#include <jansson.h>
 
 enum { OBSERVE_RUNS = 16, OBSERVE_STEPS = 256 }; // runs that are shown; steps of one that are kept
 
@@ -152,3 +154,13 @@ void observe_end(struct watch *w);
 void observe_close(struct watch *w);
 // In a sentence, for a log: "--exec ended with status 7: curl: (7) Failed to connect".
 struct str observe_told_text(struct arena *a, const struct observe_told *told);
+
+// A watched machine as JSON (doc/formats/watch.md): what watch logs and serve sends.
+
+// The view now. The caller drops it; NULL: out of memory.
+json_t *observe_document(const struct observe_view *view);
+// What is kept of the last `seconds` (0: all), at most `points` of each GPU and run (0: all),
+// evenly thinned.
+json_t *observe_document_history(const struct observe_view *view, double seconds, int points);
+// The findings as in the document, for those who show only them.
+json_t *observe_document_findings(const struct findings *findings);

@@ -2,7 +2,7 @@
 // Private to the room.
 #pragma once
 
-#include "measure/recover/events.h"
+#include "measure/recover/recover.h"
 
 // The batch after one that was too large: half of it at most, or what an adaptive run had grown out
 // of. 0: there is none.

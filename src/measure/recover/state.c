@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The state of a run as the sum of its events. Nothing else changes it, so a log that was cut
 // anywhere gives the state that the run had there.
-#include "measure/recover/events.h"
+#include "measure/recover/recover.h"
 
 #include "base/unit.h"
 

@@ -3,7 +3,7 @@
 // their own, because {name:TEXT} may begin in one word and end in another. Text that is put in for
 // {name} never splits a word; blanks and word ends that the user wrote inside TEXT do. Braces that
 // are no placeholders are balanced, so that {"a":{"b":1}} comes out as it went in.
-#include "measure/trial/command.h"
+#include "measure/trial/trial.h"
 
 #include "base/near.h"
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "predict/sim/sim.h"
-#include "predict/snapshot/history.h"
+#include "predict/snapshot/snapshot.h"
 
 enum { DEATH_HOLDERS = 12, DEATH_CASES = 8 };
 

@@ -6,7 +6,6 @@
 #include "base/data.h"
 #include "base/os.h"
 #include "base/unit.h"
-#include "predict/gpu/overhead.h"
 
 #include <math.h>
 

@@ -4,6 +4,7 @@
 // and overheads are facts in tables; nothing here names a GPU in code.
 #pragma once
 
+#include "base/data.h"
 #include "base/fail.h"
 #include "base/str.h"
 
@@ -120,3 +121,55 @@ struct gpu_overhead {
 // `g` may be NULL: any GPU. Lives in the arena and in the catalogue.
 void gpu_overhead(struct arena *a, const struct gpu_catalogue *c, const struct gpu *g,
                   const struct gpu_software *software, struct gpu_overhead *ret_overhead);
+
+// Inside the gpu room: reading data/overheads.tsv.
+
+struct gpu_overhead_row {
+    struct str what, vendor, gpu, from, note, date;
+    int cc_min, cc_max, cuda_min, cuda_max; // 0: no bound
+    enum gpu_loading loading;
+    double mib, mib_per_sm, minus_mib, plus_mib;
+};
+
+// Adds the rows of a table to the catalogue.
+int gpu_read_overheads(struct arena *a, struct gpu_catalogue *c, struct tsv *t, struct fail *why);
+
+// One cell as a number: empty leaves *ret alone; what is no number from 0 to 1e9 is FAIL_INPUT with
+// file and line.
+int gpu_cell_number(const struct tsv *t, const char *column, double *ret, struct fail *why);
+
+// What an hour of a GPU costs at a provider: data/prices.tsv, and before it the user's own
+// prices.local.tsv.
+
+struct gpu_price {
+    struct str provider, card;                 // "aws"; the GPU's key in the catalogue: "t4"
+    double usd_per_hour;                       // of one GPU
+    struct str instance, region, date, source; // empty: not said
+    bool is_own;                               // of the user's file
+};
+struct gpu_prices {
+    struct gpu_price *items; // the user's own first
+    ptrdiff_t count, capacity;
+};
+
+// FAIL_INPUT names file and line.
+int gpu_prices_load(struct arena *a, struct gpu_prices *ret_prices, struct fail *why);
+
+// The price of the GPU with this key. FAIL_USAGE: no such provider, with those there are;
+// FAIL_INPUT: the provider has no price for the GPU, and the hint says for which ones it has.
+int gpu_price_find(struct arena *a, const struct gpu_prices *prices, struct str provider,
+                   struct str card, const struct gpu_price **ret_price, struct fail *why);
+
+// The user's own price of what has this key, else the cheapest; of one provider, or NULL for all.
+// NULL: there is none.
+const struct gpu_price *gpu_price_least(const struct gpu_prices *prices, struct str card,
+                                        const char *provider);
+
+// What training at this speed costs. NaN where a figure is.
+double gpu_cost_per_million(double usd_per_hour, double cards, double samples_per_s);
+struct gpu_month {
+    double hours, usd; // of the machine's time; of its GPUs
+};
+// `runs` of `samples` each in a month.
+struct gpu_month gpu_cost_of_month(double usd_per_hour, double cards, double samples, double runs,
+                                   double samples_per_s);

@@ -2,7 +2,7 @@
 // What a training process holds on the GPU outside of PyTorch's allocator: data/overheads.tsv says
 // how much and where each figure comes from; here only which row matches. cuBLAS work spaces are
 // not here: from PyTorch 2.0 on they come from the allocator and stand in the tape.
-#include "predict/gpu/overhead.h"
+#include "predict/gpu/gpu.h"
 
 #include "base/unit.h"
 

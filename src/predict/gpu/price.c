@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/gpu/price.h"
+#include "predict/gpu/gpu.h"
 
 #include "base/data.h"
 #include "base/os.h"

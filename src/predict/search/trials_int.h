@@ -2,7 +2,7 @@
 // What the trials so far let one believe about the peaks of the values that were not tried.
 #pragma once
 
-#include "predict/search/trials.h"
+#include "predict/search/search.h"
 
 enum {
     BELIEF_LIMITS = 48,

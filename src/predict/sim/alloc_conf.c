@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/sim/alloc_conf.h"
+#include "predict/sim/sim.h"
 
 #include <stdlib.h>
 

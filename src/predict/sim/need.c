@@ -3,7 +3,7 @@
 // the same (cache_within), so the next capacity to try is the first one at which anything changes:
 // an exact scan without a step width. It starts at the peak of live bytes, below which nothing can
 // run, and ends at the peak held without limit, from which on nothing fails.
-#include "predict/sim/saved.h"
+#include "predict/sim/sim_int.h"
 
 struct scan {
     struct sim *sim;

@@ -3,7 +3,7 @@
 // it only from the event on at which the lower capacity did not do: so that is where a place is
 // kept; and one where the lowest capacity first did not do, for none differs before it. Only plain
 // caches, whose state is blocks and sets.
-#include "predict/sim/saved.h"
+#include "predict/sim/sim_int.h"
 
 #include <string.h>
 

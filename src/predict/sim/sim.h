@@ -140,3 +140,9 @@ struct sim_timeline {
 };
 void sim_timeline(struct arena *a, struct sim *s, int64_t batch, int64_t classes,
                   int64_t capacity_bytes, int points, struct sim_timeline *ret);
+
+// The option --alloc-conf, which every verb that simulates takes.
+
+// The defaults and, unless `text` is NULL, the text of PYTORCH_CUDA_ALLOC_CONF on top of them;
+// "env" reads PYTORCH_ALLOC_CONF (torch 2.9 on, it wins) or PYTORCH_CUDA_ALLOC_CONF.
+int sim_alloc_conf_read(const char *text, struct sim_options *ret_options, struct fail *why);

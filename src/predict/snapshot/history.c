@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/snapshot/history.h"
+#include "predict/snapshot/snapshot.h"
 
-#include "predict/snapshot/holes.h"
-#include "predict/snapshot/places.h"
+#include "predict/snapshot/snapshot_int.h"
 
 #include <stdlib.h>
 #include <string.h>

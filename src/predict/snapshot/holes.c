@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The file has the segments at its end; those of the moment are found by undoing what came after.
-#include "predict/snapshot/holes.h"
+#include "predict/snapshot/snapshot_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/snapshot/input.h"
+#include "predict/snapshot/snapshot_int.h"
 
 #include <errno.h>
 #include <string.h>

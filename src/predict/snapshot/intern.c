@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Equal texts, frames and stacks have one number.
-#include "predict/snapshot/pickle.h"
+#include "predict/snapshot/snapshot_int.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whose the bytes are: a table over where an allocation was made, when, and whether its size is
 // that of a weight. What no row knows is unknown, and said to be.
-#include "predict/snapshot/places.h"
+#include "predict/snapshot/snapshot_int.h"
 
 #include <stdlib.h>
 

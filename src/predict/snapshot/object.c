@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists and dicts become records: which key of which record goes where is a table.
-#include "predict/snapshot/pickle.h"
+#include "predict/snapshot/snapshot_int.h"
 
 #include <stddef.h>
 #include <string.h>

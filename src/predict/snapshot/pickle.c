@@ -2,7 +2,7 @@
 // The opcodes of pickle protocols 0 to 5 (Lib/pickletools.py of CPython 3.14) that make data. Those
 // that look up or call something are refused: a snapshot has none, and whoever sends one may mean
 // harm. Nothing here recurses: a hostile depth costs its bytes and no more.
-#include "predict/snapshot/pickle.h"
+#include "predict/snapshot/snapshot_int.h"
 
 #include <string.h>
 

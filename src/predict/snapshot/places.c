@@ -5,7 +5,7 @@
 // Autograd runs a GPU's backward pass in a thread of its own (torch/csrc/autograd/engine.cpp),
 // where no Python code runs but hooks and Functions: its allocations have no Python frame, or their
 // outermost one is autograd's.
-#include "predict/snapshot/places.h"
+#include "predict/snapshot/snapshot_int.h"
 
 #include <string.h>
 

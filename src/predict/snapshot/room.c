@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What all files of the machine need: refusing, and memory that is counted.
-#include "predict/snapshot/pickle.h"
+#include "predict/snapshot/snapshot_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>

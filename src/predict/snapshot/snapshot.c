@@ -4,7 +4,7 @@
 #include "predict/snapshot/snapshot.h"
 
 #include "base/os.h"
-#include "predict/snapshot/pickle.h"
+#include "predict/snapshot/snapshot_int.h"
 
 #include <errno.h>
 #include <fcntl.h>

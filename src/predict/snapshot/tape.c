@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A GPU's history as a tape (doc/formats/tape.md), for the simulator and for record.
-#include "predict/snapshot/history.h"
+#include "predict/snapshot/snapshot.h"
 
 static const uint8_t tags[SNAPSHOT_KIND_COUNT] = {
     [SNAPSHOT_WEIGHTS] = TAPE_PARAM,

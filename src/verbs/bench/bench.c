@@ -5,7 +5,7 @@
 #include "verbs/bench/cluster.h"
 
 #include "base/out.h"
-#include "view/show/progress.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "base/say.h"
 #include "base/unit.h"
 #include "job/answer/answer.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <stdio.h>

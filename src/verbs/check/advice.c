@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What to set: by the GPU's abilities, the machine's cores, the PyTorch that is there, and, where
 // a tape matches the model, the batch that fit would choose.
-#include "job/answer/precision.h"
+#include "job/answer/answer.h"
 #include "verbs/check/check.h"
 
 // Convolutions on tensor cores are faster in NHWC (PyTorch's channels_last tutorial); without

@@ -3,8 +3,8 @@
 #include "verbs/check/check.h"
 
 #include "base/out.h"
-#include "cli/rows.h"
-#include "machine/device/demo.h"
+#include "cli/cli.h"
+#include "machine/device/device.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,10 +3,31 @@
 // shown.
 #pragma once
 
+#include "base/json.h"
 #include "job/answer/answer.h"
-#include "job/question/gpus.h"
+#include "job/question/question.h"
+#include "machine/rules/rules.h"
 #include "machine/trend/trend.h"
-#include "verbs/check/microbench.h"
+#include "view/show/show.h"
+
+// check --benchmark: measured in processes of their own (src/verbs/check/microbench_verb.c), judged
+// (machine/rules/rules.h), shown.
+
+struct check;
+
+struct check_microbenches {
+    struct rules_microbench *items;
+    ptrdiff_t count, capacity;
+    double busy; // share of the cores that others kept busy before we began; NaN: unknown
+};
+
+// microbench.c: measures and adds the findings. FAIL_INPUT: a broken rates.tsv.
+int check_measure(struct check *c, struct fail *why);
+// microbench_show.c
+json_t *check_figure_json(const struct microbench_figure *figure); // a line between the processes
+void check_figure_read(struct arena *a, const json_t *line, struct microbench_figure *ret_figure);
+void check_microbench_show(const struct check *c, struct show_style style, struct buf *out);
+json_t *check_microbench_json(const struct check *c);
 
 struct check_options {
     struct question_options q;
@@ -68,3 +89,35 @@ json_t *check_topology_json(const struct check *c);
 // matrix.c: models by GPUs, on standard output or into the file of --output (.md, .html,
 // .json, .csv by its name).
 int check_matrix(struct check *c, struct fail *why);
+
+// What check --matrix asks and what came of it: a row a model, use and size; a column a GPU.
+
+struct matrix_cell {
+    bool is_known;
+    struct str why; // not known
+    struct answer answer;
+};
+
+struct matrix_use; // what the model is used for
+struct matrix_row {
+    struct str model;
+    const struct matrix_use *use;
+    int64_t size; // pixels or tokens; 0: nobody says
+};
+
+struct matrix {
+    struct check *check;
+    struct str_list models;
+    struct matrix_row *rows;
+    ptrdiff_t row_count, row_capacity;
+    struct question_gpus cards;
+    struct matrix_cell *cells; // row by row
+    bool at_batch;             // --batch-size
+};
+
+// Models, uses, sizes and GPUs of the options. FAIL_USAGE, FAIL_INPUT: one that nobody knows.
+int check_matrix_open(struct matrix *m, struct fail *why);
+void check_matrix_fill(struct matrix *m);
+const char *check_matrix_use_name(const struct matrix_use *use); // "train", "eval", "infer"
+// More than that the model trains is asked.
+bool check_matrix_has_uses(const struct matrix *m);

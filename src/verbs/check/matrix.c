@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // check --matrix: models by GPUs, as a table and as files (what is asked is in matrix_ask.c). A
 // cell says the largest batch that the GPU's budget takes or, of a given batch, whether it fits.
-#include "verbs/check/matrix.h"
+#include "verbs/check/check.h"
 
 #include "base/clean.h"
 #include "base/out.h"
-#include "job/answer/verdict.h"
+#include "job/answer/answer.h"
 #include "view/html/html.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The questions of check --matrix. Models are asked at the precision that suits the GPU, unless
 // config or command line say otherwise.
-#include "job/answer/eval.h"
-#include "verbs/check/matrix.h"
+#include "job/answer/answer.h"
+#include "verbs/check/check.h"
 
 typedef int ask_one(struct matrix *m, struct question *q, const struct forecast_card *card,
                     struct answer *ret, struct fail *why);

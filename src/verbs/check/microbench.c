@@ -4,7 +4,7 @@
 #include "verbs/check/check.h"
 
 #include "base/unit.h"
-#include "view/show/progress.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <string.h>

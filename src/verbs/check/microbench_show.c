@@ -3,7 +3,7 @@
 // measured.
 #include "verbs/check/check.h"
 
-#include "view/show/table.h"
+#include "view/show/show.h"
 
 #include <math.h>
 

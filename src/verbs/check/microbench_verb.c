@@ -4,8 +4,8 @@
 // JSON, as soon as it is there.
 #include "base/json.h"
 #include "base/out.h"
-#include "cli/verb.h"
-#include "verbs/check/microbench.h"
+#include "cli/cli.h"
+#include "verbs/check/check.h"
 
 #include <stdio.h>
 

@@ -5,8 +5,8 @@
 
 #include "base/say.h"
 #include "base/unit.h"
-#include "job/answer/verdict.h"
-#include "view/show/prose.h"
+#include "job/answer/answer.h"
+#include "view/show/show.h"
 
 #include <math.h>
 

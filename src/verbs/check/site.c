@@ -7,7 +7,7 @@
 // code in .pth files and sitecustomize add is not seen: the answer says that nobody was asked.
 #include "verbs/check/check.h"
 
-#include "measure/launch/python.h"
+#include "measure/launch/launch.h"
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 // How the GPUs are joined: in a sentence where it is the same for all of them, else (and with
 // --detailed) as the matrix that `nvidia-smi topo -m` prints.
 #include "verbs/check/check.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 static const struct device_topology *topology_of(const struct check *c) {
     return &c->facts.devices.topology;

@@ -4,7 +4,7 @@
 #include "verbs/check/check.h"
 
 #include "base/data.h"
-#include "measure/launch/python.h"
+#include "measure/launch/launch.h"
 
 // A first import over a network file system takes its time; a GPU that hangs takes for ever.
 enum { DEADLINE_MS = 30000, OUTPUT_MAX = 1 << 20 };

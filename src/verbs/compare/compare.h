@@ -5,7 +5,7 @@
 
 #include "job/cluster/cluster.h"
 #include "job/grid/grid.h"
-#include "predict/gpu/price.h"
+#include "predict/gpu/gpu.h"
 
 enum { COMPARE_A, COMPARE_B, COMPARE_SIDES };
 enum { COMPARE_STEPS_LEAST = 3, COMPARE_PAIRS = 10, COMPARE_PAIRS_LEAST = 4 };

@@ -4,8 +4,8 @@
 #include "verbs/compare/compare.h"
 
 #include "base/out.h"
-#include "machine/device/sampler.h"
-#include "view/show/progress.h"
+#include "machine/device/device.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 // program itself (`batchfit completion words VERB`), so it is never out of date.
 #include "base/data.h"
 #include "base/out.h"
-#include "cli/verb.h"
+#include "cli/cli.h"
 #include "predict/gpu/gpu.h"
 #include "predict/tape/store.h"
 

@@ -2,7 +2,7 @@
 // batchfit doctor: why is it slow, why did it die?
 #include "verbs/doctor/doctor.h"
 
-#include "cli/rows.h"
+#include "cli/cli.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 // What doctor reads: a text log, a steps file, a log of watch, a result of bench. The first bytes
 // tell which; a file is read once, in little memory.
 #include "base/os.h"
-#include "verbs/doctor/reading.h"
+#include "verbs/doctor/doctor.h"
 
 #include <errno.h>
 #include <fcntl.h>

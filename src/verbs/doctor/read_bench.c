@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A result of bench as doctor reads it: its recommended setting.
-#include "verbs/doctor/reading.h"
+#include "verbs/doctor/doctor.h"
 
 enum { DOCUMENT_MOST = 16 << 20 };
 

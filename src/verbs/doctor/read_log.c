@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training's output as doctor reads it: how it ended, where, and the times of its progress bars.
 #include "stats/stats.h"
-#include "verbs/doctor/reading.h"
+#include "verbs/doctor/doctor.h"
 
 void doctor_take_ending(struct doctor *d, const struct failure *e, int64_t line) {
     struct cause_ending *c = &d->facts.ending;

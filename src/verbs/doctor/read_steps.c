@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Steps as doctor reads them: the newest in full, of all of them every n-th time, and who failed.
 #include "stats/stats.h"
-#include "verbs/doctor/reading.h"
+#include "verbs/doctor/doctor.h"
 
 #include <math.h>
 

@@ -2,7 +2,7 @@
 // The logs of watch as doctor reads them (doc/formats/watch.md, watch-log.md): medians of the
 // gauges, and each finding that was ever a warning.
 #include "stats/stats.h"
-#include "verbs/doctor/reading.h"
+#include "verbs/doctor/doctor.h"
 
 #include <math.h>
 #include <string.h>

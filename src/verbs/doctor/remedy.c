@@ -2,7 +2,7 @@
 // A remedy in the words of the user's config, and what it would need by prediction. Nothing is
 // written.
 #include "base/shell.h"
-#include "job/answer/verdict.h"
+#include "job/answer/answer.h"
 #include "verbs/doctor/doctor.h"
 
 // What doctor would set, where the file says what it is now. False: nothing.

@@ -4,7 +4,7 @@
 #include "base/say.h"
 #include "base/unit.h"
 #include "verbs/doctor/doctor.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // doctor FILE.pickle: reads a memory snapshot, judges each of its GPUs, and says so as causes.
-#include "verbs/doctor/snapshot.h"
+#include "verbs/doctor/doctor.h"
 
 #include "base/os.h"
 #include "base/unit.h"

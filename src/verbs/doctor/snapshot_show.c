@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a memory snapshot shows: a picture of each GPU at its death (or its peak), as text and JSON.
-#include "verbs/doctor/snapshot.h"
+#include "verbs/doctor/doctor.h"
 
 #include "base/json.h"
 #include "base/unit.h"
-#include "view/show/table.h"
+#include "view/show/show.h"
 
 static const char *const phases[SNAPSHOT_PLACE_COUNT] = {
     [SNAPSHOT_NOWHERE] = NULL,      [SNAPSHOT_LOADING] = "init",

@@ -2,11 +2,8 @@
 // batchfit explain: where do the bytes go at the peak, and what would each remedy save?
 #include "base/out.h"
 #include "base/say.h"
-#include "job/answer/breakdown.h"
-#include "job/answer/trace.h"
-#include "job/answer/verdict.h"
-#include "job/question/gpus.h"
-#include "job/question/shard.h"
+#include "job/answer/answer.h"
+#include "job/question/question.h"
 
 #include <stdio.h>
 #include <unistd.h>

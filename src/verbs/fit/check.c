@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate: what is asked, judged file by file, compared, printed, and its exit status.
-#include "verbs/fit/check.h"
+#include "verbs/fit/fit.h"
 
 #include "base/unit.h"
 

@@ -3,7 +3,7 @@
 // (--base), or judged now as a commit of git has it (--base-ref). It never decides the exit status.
 // git is asked for a commit and for blobs only, in plumbing words that run no hook, filter, pager
 // or transport, whatever the repository's own settings say.
-#include "verbs/fit/check.h"
+#include "verbs/fit/fit.h"
 
 #include <jansson.h>
 #include <stdlib.h>

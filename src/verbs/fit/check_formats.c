@@ -2,7 +2,7 @@
 // The gate's answer for other programs: SARIF 2.1.0 (code scanning), JUnit's XML, GitHub's workflow
 // commands and one comment in Markdown. Names of files come from whoever opened the pull request:
 // each format escapes them in its own way, and none of them can begin a line, an element or a link.
-#include "verbs/fit/check.h"
+#include "verbs/fit/fit.h"
 
 #include "base/clean.h"
 #include "base/json.h"

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate's judgement: each config with its own batch, accumulation, precision and sizes, one
 // question a config (a second one only where "8xh100" names other ranks), one answer a GPU.
-#include "verbs/fit/check.h"
+#include "verbs/fit/fit.h"
 
 #include "base/clean.h"
 #include "base/shell.h"
-#include "job/question/gpus.h"
-#include "job/question/shard.h"
+#include "job/question/question.h"
 
 #include <assert.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 // batchfit.lock (doc/formats/lock.md): what each config is expected to need on each GPU, a line
 // each, sorted, so that a change of memory is a changed line of a pull request and two branches
 // merge. What changes by more than the band is a fault until somebody takes it (--update-lock).
-#include "verbs/fit/check.h"
+#include "verbs/fit/fit.h"
 
 #include "base/unit.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The gate's answer for people and as a document: one table, then what is wrong, then the notes.
-#include "verbs/fit/check.h"
+#include "verbs/fit/fit.h"
 
 #include "base/json.h"
 #include "base/out.h"
 #include "base/unit.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <stdio.h>

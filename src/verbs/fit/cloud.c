@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verbs/fit/cloud.h"
+#include "verbs/fit/fit.h"
 
 #include "base/json.h"
 #include "base/out.h"
-#include "job/answer/breakdown.h"
-#include "job/question/gpus.h"
-#include "job/question/shard.h"
-#include "view/show/prose.h"
+#include "job/answer/answer.h"
+#include "job/question/question.h"
+#include "view/show/show.h"
 
 #include <stdlib.h>
 #include <unistd.h>

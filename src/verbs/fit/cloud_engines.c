@@ -8,7 +8,7 @@
 //
 // SkyPilot: "[MANUFACTURER:]24GB+[:COUNT]", the memory as it is sold, and the names of its
 // catalogue (0.14.1, sky/catalog/data_fetchers, and sky/catalog/__init__.py for the common ones).
-#include "verbs/fit/cloud.h"
+#include "verbs/fit/fit.h"
 
 #include "base/unit.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit fit: which batch and accumulation for this config on this GPU?
-#include "verbs/fit/cloud.h"
-#include "verbs/fit/slurm.h"
+#include "verbs/fit/fit.h"
 
 #include <math.h>
 

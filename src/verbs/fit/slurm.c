@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verbs/fit/slurm.h"
+#include "verbs/fit/fit.h"
 
 #include "base/near.h"
 #include "base/shell.h"
 #include "base/unit.h"
-#include "job/answer/write.h"
+#include "job/answer/answer.h"
 
 #include <stdlib.h>
 

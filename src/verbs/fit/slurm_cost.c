@@ -3,8 +3,8 @@
 // price is the user's own (prices.local.tsv, which may name the cluster's type), else the cheapest
 // published one; a type without a price or without a predicted speed cannot be compared, and is
 // taken only where none can.
-#include "predict/gpu/price.h"
-#include "verbs/fit/slurm.h"
+#include "predict/gpu/gpu.h"
+#include "verbs/fit/fit.h"
 
 #include <math.h>
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fit --on slurm looks: the verdict, why this type, sbatch's words, then a row a type.
-#include "verbs/fit/slurm.h"
+#include "verbs/fit/fit.h"
 
 #include "base/json.h"
 #include "base/out.h"
 #include "base/shell.h"
 #include "base/unit.h"
-#include "job/answer/breakdown.h"
-#include "view/show/prose.h"
+#include "job/answer/answer.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <stdio.h>

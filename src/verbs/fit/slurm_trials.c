@@ -3,7 +3,7 @@
 #include "base/out.h"
 #include "base/unit.h"
 #include "job/cluster/cluster.h"
-#include "verbs/fit/slurm.h"
+#include "verbs/fit/fit.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,10 +6,10 @@
 #include "predict/shape/shape.h"
 #include "predict/tape/store.h"
 #include "records/config/config.h"
-#include "view/show/table.h"
+#include "view/show/show.h"
 
 #include "base/json.h"
-#include "cli/verb.h"
+#include "cli/cli.h"
 #include "verbs/list/list_runs.h"
 
 #include <math.h>

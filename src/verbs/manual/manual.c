@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `batchfit manual VERB` prints the verb's man page (mdoc), made from the same option table that
 // the parser and --help use. Run at build time by `make install` and `make dist`.
-#include "cli/verb.h"
+#include "cli/cli.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
 // batches each size becomes c + k·B, where both tell the same story.
 #include "base/os.h"
 #include "base/out.h"
-#include "predict/snapshot/history.h"
+#include "predict/snapshot/snapshot.h"
 #include "verbs/record/record.h"
 
 #include <stdio.h>

@@ -2,14 +2,14 @@
 // batchfit record: tape of any PyTorch model. The recorder itself is Python (python/batchfit),
 // since PyTorch must be spoken to; it is embedded here, laid into the cache folder and run by the
 // user's own python3.
-#include "verbs/record/record.h"
 #include "base/json.h"
 #include "base/os.h"
 #include "base/out.h"
 #include "base/unit.h"
-#include "cli/rows.h"
-#include "measure/launch/python.h"
+#include "cli/cli.h"
+#include "measure/launch/launch.h"
 #include "predict/tape/tape.h"
+#include "verbs/record/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>

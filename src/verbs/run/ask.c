@@ -4,7 +4,7 @@
 #include "verbs/run/run.h"
 
 #include "base/os.h"
-#include "job/question/files.h"
+#include "job/question/question.h"
 
 #include <glob.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 // What a tape predicts of the training's memory on the GPU: for --adaptive, and for those who
 // watch. Nothing is predicted without a model that a tape matches, and on the CPU, whose
 // allocator is another one.
-#include "job/question/gpus.h"
+#include "job/question/question.h"
 #include "verbs/run/run.h"
 
 #include <math.h>

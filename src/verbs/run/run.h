@@ -3,11 +3,10 @@
 // started, watched, and what became of it is written down.
 #pragma once
 
-#include "cli/verb.h"
+#include "cli/cli.h"
 #include "job/answer/answer.h"
 #include "job/history/history.h"
 #include "measure/launch/launch.h"
-#include "measure/recover/events.h"
 #include "measure/recover/recover.h"
 
 struct run_options {

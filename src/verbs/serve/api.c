@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What serve answers at which path (doc/formats/serve.md).
-#include "verbs/serve/fleet.h"
+#include "verbs/serve/serve.h"
 
 #include "base/data.h"
 #include "base/json.h"
 #include "base/os.h"
-#include "measure/observe/document.h"
+#include "measure/observe/observe.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 // gives, with its names, units and labels, so that what was made for it (Grafana's dashboard 12239)
 // fills. Both spellings of the host's label are there: it was Hostname until dcgm-exporter's change
 // #655.
-#include "verbs/serve/metrics.h"
+#include "verbs/serve/serve.h"
 
 #include <math.h>
 #include <sys/utsname.h>

@@ -3,7 +3,7 @@
 // how well these were used, the GPUs that idle, the trainings that asked for twice what they used.
 // A thread of its own asks the store once a minute, as a server may take seconds to answer; whoever
 // asks here gets what it said last.
-#include "verbs/serve/fleet.h"
+#include "verbs/serve/serve.h"
 
 #include "base/json.h"
 

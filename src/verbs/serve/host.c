@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // /metrics: the CPU, the runs, and the server itself.
-#include "verbs/serve/metrics.h"
+#include "verbs/serve/serve.h"
 
 #include "base/os.h"
 

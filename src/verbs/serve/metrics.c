@@ -3,7 +3,7 @@
 // base units, ratios from 0 to 1, counters end in _total; what is not known is absent, never 0; a
 // GPU that does not answer has none of its figures of before. Counters are the driver's own, so a
 // reset of the driver's is seen as one.
-#include "verbs/serve/fleet.h"
+#include "verbs/serve/serve.h"
 
 #include "base/os.h"
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit serve: the machine in a browser, and for Prometheus.
 #include "verbs/serve/serve.h"
-#include "verbs/serve/fleet.h"
 
 #include "base/json.h"
 #include "base/os.h"
 #include "base/out.h"
-#include "cli/rows.h"
-#include "machine/device/demo.h"
+#include "cli/cli.h"
+#include "machine/device/device.h"
 
 #include <math.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prometheus' text format, and OpenMetrics'. What is not known is not written.
-#include "verbs/serve/metrics.h"
+#include "verbs/serve/serve.h"
 
 #include "base/clean.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All machines' files, judged, and a row for each GPU: measured where a machine of the team did,
 // else predicted.
-#include "verbs/team/collect.h"
+#include "verbs/team/team.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "verbs/team/cost.h"
+#include "verbs/team/team.h"
 
 #include "base/near.h"
 #include "base/unit.h"

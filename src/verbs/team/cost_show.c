@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // How team --cost looks: the cheapest in a sentence, then a row a GPU (doc/team.md for the
 // document).
-#include "verbs/team/cost.h"
+#include "verbs/team/team.h"
 
 #include "base/json.h"
 #include "base/out.h"
 #include "base/unit.h"
-#include "job/answer/verdict.h"
-#include "view/show/prose.h"
+#include "job/answer/answer.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
 // A history that was lost takes nothing out of it. No host, user or path goes in: the machine is a
 // number that was drawn once and lies beside the history. A history that a fleet shares is one
 // machine here: whoever collects from it writes the same file.
-#include "job/answer/precision.h"
+#include "job/answer/answer.h"
 #include "records/store/store.h"
-#include "verbs/team/collect.h"
+#include "verbs/team/team.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The team's settings file: read for its GPUs, written with the smallest edit.
-#include "job/answer/write.h"
-#include "verbs/team/collect.h"
+#include "job/answer/answer.h"
+#include "verbs/team/team.h"
 
 struct config_card team_settings_of(struct str key, const struct plan *p) {
     return (struct config_card){

@@ -3,11 +3,9 @@
 // the team's machines measured.
 #include "base/out.h"
 #include "base/say.h"
-#include "job/answer/verdict.h"
-#include "job/answer/write.h"
-#include "verbs/team/collect.h"
-#include "verbs/team/cost.h"
-#include "view/show/prose.h"
+#include "job/answer/answer.h"
+#include "verbs/team/team.h"
+#include "view/show/show.h"
 
 #include <math.h>
 #include <stdio.h>

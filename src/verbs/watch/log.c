@@ -8,7 +8,7 @@
 #include "base/field.h"
 #include "base/json.h"
 #include "base/os.h"
-#include "measure/observe/document.h"
+#include "measure/observe/observe.h"
 
 #include <errno.h>
 #include <fcntl.h>

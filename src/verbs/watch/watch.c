@@ -2,8 +2,8 @@
 // batchfit watch: what happens on the GPUs now, on a screen, in logs, or once as text.
 #include "base/os.h"
 #include "base/out.h"
-#include "cli/rows.h"
-#include "machine/device/demo.h"
+#include "cli/cli.h"
+#include "machine/device/device.h"
 #include "verbs/watch/log.h"
 #include "verbs/watch/screen.h"
 

@@ -2,7 +2,7 @@
 // An answer on a card, as a picture for a chat. Its lines are wrapped by columns, so that it looks
 // the same wherever it is opened; a line of them is a little narrower than the card.
 #include "view/chart/chart.h"
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 enum {
     WIDTH = 720,

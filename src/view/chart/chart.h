@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/fail.h"
-#include "view/show/bar.h"
+#include "view/show/show.h"
 
 enum chart_kind { CHART_AREAS, CHART_LINES };
 enum chart_unit { CHART_NUMBERS, CHART_BYTES };

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "view/chart/chart.h"
-#include "view/show/table.h"
+#include "view/show/show.h"
 
 // `lead` is a line under the title; may be empty.
 void html_open(struct buf *b, struct str title, struct str lead);

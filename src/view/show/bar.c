@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stacked bars in a terminal. Every part that is not nothing gets a cell at least, and the cells of
 // all parts are those of the sum, so that what looks full is full.
-#include "view/show/bar.h"
-
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include <ctype.h>
 #include <math.h>

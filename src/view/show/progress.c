@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The progress line. It is drawn over itself and wiped before anything else is printed.
-#include "view/show/progress.h"
+#include "view/show/show.h"
 
 #include "base/os.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "view/show/prose.h"
+#include "view/show/show.h"
 
 #include "base/say.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "view/show/report.h"
+#include "view/show/show.h"
 
 #include "base/os.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text in its tone, for terminals and for HTML. Foreign text cannot do more than be read: control
 // characters never pass.
-#include "view/show/style.h"
+#include "view/show/show.h"
 
 #include "base/clean.h"
 

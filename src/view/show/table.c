@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables. Layout is by display width, so Korean and Chinese line up; a table that is too wide first
 // wraps its columns of prose, then leaves columns out, then stacks its rows.
-#include "view/show/table.h"
+#include "view/show/show.h"
 
 #include "base/clean.h"
 #include "base/say.h"
 #include "base/unit.h"
-#include "view/show/prose.h"
 
 #include <stdarg.h>
 #include <string.h>

@@ -2,10 +2,9 @@
 // Columns that text takes on a terminal. The wide characters are those of Unicode 14's East Asian
 // Width W and F (unassigned gaps filled); of the characters without width, those in use: combining
 // marks, Hangul vowels and finals of decomposed syllables, variation selectors, joiners.
-#include "view/show/width.h"
+#include "view/show/show.h"
 
 #include "base/clean.h"
-#include "view/show/style.h"
 
 struct range {
     uint32_t from, to;

@@ -5,7 +5,7 @@
 
 #include "base/clean.h"
 #include "base/say.h"
-#include "view/show/width.h"
+#include "view/show/show.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/fail.h"
-#include "view/show/table.h"
+#include "view/show/show.h"
 
 // What a character is drawn in: a tone (style.h, the same numbers), or a colour that only tells
 // parts apart. Without colours, parts are told apart by their characters.

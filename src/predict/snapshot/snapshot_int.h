@@ -1,12 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
+// Inside the room only: the bytes of a file, once from front to end through a window, so that the
+// file takes no memory however long it is.
+#pragma once
+
+#include "base/fail.h"
+#include "base/str.h"
+#include "predict/snapshot/snapshot.h"
+
+enum { SNAPSHOT_WINDOW = 1 << 20 };
+
+struct snapshot_input {
+    int fd; // -1: all bytes are there
+    const unsigned char *p, *end;
+    unsigned char *window;
+    int64_t offset; // in the file, of the window's beginning
+    const unsigned char *begin;
+    int error; // errno of a read that failed
+};
+struct snapshot_input snapshot_input_file(struct arena *a, int fd);
+struct snapshot_input snapshot_input_bytes(struct str bytes);
+// Reads on until `count` bytes are there (at most SNAPSHOT_WINDOW); false: the file ends before.
+bool snapshot_input_more(struct snapshot_input *in, ptrdiff_t count);
+// Passes over bytes; false: the file ends before.
+bool snapshot_input_skip(struct snapshot_input *in, int64_t count);
+
+static inline bool input_has(struct snapshot_input *in, ptrdiff_t count) {
+    return in->end - in->p >= count || snapshot_input_more(in, count);
+}
+static inline int64_t input_at(const struct snapshot_input *in) {
+    return in->offset + (in->p - in->begin);
+}
+
 // Inside the room only: the machine that a pickle drives, without its calls. A value is 64 bits. A
 // list or a dict is an object; as soon as it is seen to be a frame, a stack, an entry of the
 // history, a block or a segment, it becomes one record of that kind and its parts are forgotten: a
 // file of 500 MB is then some 200 MB of records.
-#pragma once
-
-#include "predict/snapshot/input.h"
-#include "predict/snapshot/snapshot.h"
 
 enum value_tag { VALUE_OTHER, VALUE_WHOLE, VALUE_TEXT, VALUE_OBJECT, VALUE_REAL, VALUE_PAIR };
 #define VALUE_NONE ((uint64_t)VALUE_OTHER)
@@ -166,3 +194,14 @@ struct value_list snapshot_object_items(const struct pickle *m, uint64_t value,
 uint64_t snapshot_object_at(const struct pickle *m, uint64_t dict, enum pickle_key key);
 uint8_t snapshot_object_pool(struct pickle *m, const struct raw_segment *g);
 int32_t snapshot_object_index(const struct pickle *m, uint64_t value, enum object_kind kind);
+
+// Inside the room only: what a stack says.
+
+// By stack, in the arena.
+uint8_t *snapshot_places(struct arena *a, const struct snapshot *s);
+// kinds.c: whose each allocation is that lives at the moment.
+void snapshot_tell_kinds(struct arena *a, struct snapshot_history *h);
+
+// Inside the room only: what was reserved at the moment, and what of it was free.
+
+void snapshot_find_holes(struct arena *a, struct snapshot_history *h);
