@@ -17,6 +17,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tools"), os.path.join(ROOT, "python")]
@@ -50,6 +51,8 @@ def make(variant):
         return variant, None
     except (maker.NotATemplate, ValueError) as why:
         return variant, str(why)
+    except StopIteration as why:  # would end the pool's own iteration, as if all were made
+        return variant, "nothing was found: %s" % traceback.extract_tb(why.__traceback__)[-1]
 
 
 def make_all(variants, jobs):

@@ -6,7 +6,7 @@ import json
 
 import torch
 
-from . import four_bit, loss_words
+from . import four_bit, loss_words, torchao_nf4
 from .errors import RecordError, UsageError
 from .sources import need
 
@@ -62,9 +62,13 @@ def _compute_dtype(knobs):
 def _quantize(model, knobs, peft):
     """As transformers loads a model with load_in_4bit, and peft or a script's own code prepares it."""
     kept = ("lm_head", "score") + tuple(getattr(model, "_keep_in_fp32_modules", None) or ())  # the last one, T5's wo (transformers, quantizers/base.py)
-    storage = torch.bfloat16 if knobs.shard else torch.uint8
-    four_bit.quantize(model, kept, _compute_dtype(knobs), knobs.quant == "nf4-dq", storage=storage)
-    is_left = knobs.quant_prepare == "none" or knobs.quant_prepare is None and is_in_bf16(knobs.adapter)  # nobody who builds his own adapter does
+    is_torchtunes = knobs.quant == "nf4-torchao"
+    if is_torchtunes:
+        torchao_nf4.quantize(model, kept, _compute_dtype(knobs))
+    else:
+        four_bit.quantize(model, kept, _compute_dtype(knobs), knobs.quant == "nf4-dq", storage=torch.bfloat16 if knobs.shard else torch.uint8)
+    is_own = is_torchtunes or is_in_bf16(knobs.adapter)  # nobody who builds his own adapter prepares
+    is_left = knobs.quant_prepare == "none" or knobs.quant_prepare is None and is_own
     if is_left or knobs.shard:  # peft's preparation is not for what is sharded (trl's SFTTrainer)
         for p in model.parameters():
             p.requires_grad = False

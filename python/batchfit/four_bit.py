@@ -23,7 +23,8 @@ from .events import ID
 BLOCK, NESTED_BLOCK = 64, 256
 
 
-def _up(n, by):
+def up(n, by):
+    """n / by, rounded up."""
     return -(-n // by)
 
 
@@ -54,13 +55,13 @@ class _State:
         n = self.n = shape.numel()
         self.shape, self.double = shape, double
         self.code = torch.empty(16, device=device)
-        blocks = _up(n, BLOCK)
+        blocks = up(n, BLOCK)
         self.absmax = rounded(torch.empty(blocks, dtype=torch.uint8 if double else torch.float32, device=device),
                               1 if double else 4, n, BLOCK)
         if double:
             self.offset = torch.empty((), device=device)
             self.code2 = torch.empty(256, device=device)
-            self.absmax2 = rounded(torch.empty(_up(blocks, NESTED_BLOCK), device=device), 4, n, BLOCK * NESTED_BLOCK)
+            self.absmax2 = rounded(torch.empty(up(blocks, NESTED_BLOCK), device=device), 4, n, BLOCK * NESTED_BLOCK)
 
     def tensors(self):
         """By name, in the order in which they are made."""
@@ -104,7 +105,7 @@ class Linear4bit(torch.nn.Linear):
         self.in_features, self.out_features, self.compute_dtype = shape[1], shape[0], compute_dtype
         device, n = like.weight.device, like.weight.numel()
         size = torch.empty((), dtype=storage).element_size()
-        packed = torch.empty((_up(_up(n, 2), size), 1), dtype=storage, device=device)
+        packed = torch.empty((up(up(n, 2), size), 1), dtype=storage, device=device)
         self.weight = rounded(Params4bit(packed, compress_statistics=double), size, n, 2 * size)
         self.bias = like.bias
         self.state = _State(shape, device, double)

@@ -400,6 +400,8 @@ def check(knobs, kind):
                          % (knobs.shard, *((",", " and weights in four bits") if is_second else (" and", ""))))
     if knobs.optimizer not in ("sgd", "adam", "adamw") or is_second and not knobs.fused_optimizer:
         raise UsageError("--shard %s: sgd, adam and adamw%s are recorded" % (knobs.shard, " with --fused-optimizer" if is_second else ""))
+    if knobs.quant == "nf4-torchao":
+        raise UsageError("--shard %s --quant nf4-torchao: not recorded" % knobs.shard)
     if knobs.quant and knobs.weights != "bf16":
         raise UsageError("--shard %s --quant: --weights bf16, as all that is put into one flat parameter has one type" % knobs.shard)
 

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates: the maker's parts, and shipped ones against recordings at two shapes (slow_templates.py: at seven)."""
 
+import importlib.util
 import json
 import os
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 import weakref
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from templates_helper import SHAPES, Compared, check, dims, families, record, shipped
-from batchfit import adapters, four_bit, recorder, zero
+from batchfit import adapters, composites, four_bit, recorder, torchao_nf4, zero
+from batchfit.dispatch import Recorder
 from batchfit.errors import RecordError, UsageError
+from batchfit.knobs import Knobs
 from template import fold, ids, make
 
 
@@ -149,6 +153,20 @@ class TestMake(unittest.TestCase):
             make.body({n: Log for n in (3, 4, 5)}, d)
 
 
+class TestMaking(unittest.TestCase):
+    def test_what_ends_a_recording_ends_no_others(self):
+        """A StopIteration would end the pool's loop as if all were made."""
+        path = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "tools", "templates.py")
+        spec = importlib.util.spec_from_file_location("templates", path)
+        templates = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(templates)
+        variant = families.Variant("llama", "full")
+        with tempfile.TemporaryDirectory() as templates.BUILD, unittest.mock.patch.object(record, "template", lambda _: next(iter(()))):
+            made, wrong = templates.make(variant)
+        self.assertIs(made, variant)
+        self.assertRegex(wrong, "nothing was found: .*test_templates.py")
+
+
 class TestFourBit(unittest.TestCase):
     """Bytes that bitsandbytes' own tensors have (functional.quantize_4bit)."""
 
@@ -195,6 +213,41 @@ class TestFourBit(unittest.TestCase):
             return seen
         self.assertEqual(types(torch.float16), [torch.float16, torch.bfloat16])
         self.assertEqual(types(None), [torch.bfloat16])
+
+
+class TestTorchao(unittest.TestCase):
+    """torchtune's four bits are torchao's."""
+
+    # What torchao 0.9.0's own linear_nf4 allocates (+bytes) and frees (-which) on meta tensors, forward and backward, under this recorder: an
+    # NF4Tensor of 256 rows of 64, 24 rows of input
+    REAL = ("m +8192 +65536 -0 +8192 +65536 -2 +16384 +16384 +512 +512 -6 +16384 +16384 -8 +16384 +16384 -10 +32768 -1 -3 -4 -5 -7 -9 -11 "
+            "+12288 -12 m +12288 +8192 +65536 -15 +8192 +65536 -17 +16384 +16384 +512 +512 -21 +16384 +16384 -23 +16384 +16384 -25 +32768 "
+            "-16 -18 -19 -20 -22 -24 -26 +3072 -27 -14")
+
+    def test_a_product_is_as_torchaos_own(self):
+        composites.install()
+        knobs = Knobs("python", torch.__version__, dict(precision="bf16", optimizer="none", cublas_workspace=0))
+        rec = Recorder(knobs, torch.nn.Linear(1, 1))
+        composites.configure(knobs, rec)
+        layer = torchao_nf4.Linear(torch.nn.Linear(64, 256, bias=False, device="meta"), torch.bfloat16)
+        x = torch.empty(3, 8, 64, dtype=torch.bfloat16, requires_grad=True, device="meta")
+        for there in (x, *layer.parameters(), *layer.buffers()):
+            rec.log.ignore(there)
+        with rec:
+            rec.log.mark("forward")
+            y = layer(x)
+            rec.log.mark("backward")
+            kept = torch.autograd.grad(y, x, torch.empty_like(y))
+        rec.log.poll()
+        made = [e[1] for e in rec.log.events if e[0] == "a"]
+        words = [{"a": lambda e: "+%d" % e[2], "f": lambda e: "-%d" % made.index(e[1]), "m": lambda e: "m"}[e[0]](e) for e in rec.log.events]
+        self.assertEqual((words, len(kept)), (self.REAL.split(), 1))
+
+    def test_sizes(self):
+        layer = torchao_nf4.Linear(torch.nn.Linear(4096, 1024, device="meta"), torch.bfloat16)
+        n = 4096 * 1024
+        sizes = {name: t.numel() * t.element_size() for name, t in (("weight", layer.weight), *layer.named_buffers())}
+        self.assertEqual(sizes, {"weight": n // 2, "scalers": n // 64, "factors": 2 * n // 16384, "mean": 2, "table": 32})
 
 
 class TestAdapters(unittest.TestCase):
@@ -297,8 +350,10 @@ class TestAdapters(unittest.TestCase):
             self.assertEqual([v for k, v in sizes.items() if "lora_" in k], [size * rank] * 2)
             self.assertEqual([v for k, v in sizes.items() if "q_proj" in k and "lora_" not in k], [2 * q])
             self.assertEqual(of("optimizer", adapter), 4 * size * rank + 4 * 2)  # two moments of two matrices, and steps
-        left = of("param", "lora:4:q_proj:bf16", quant="nf4")
-        self.assertEqual([v for k, v in left.items() if "lm_head" in k], [2 * 3072 * 128256])
+        for quant in ("nf4", "nf4-torchao"):
+            left = of("param", "lora:4:q_proj:bf16", quant=quant)
+            self.assertEqual([v for k, v in left.items() if "lm_head" in k], [2 * 3072 * 128256])
+            self.assertEqual([v for k, v in left.items() if "lora_" in k], [2 * rank] * 2)
 
     def test_dropout_keeps_its_mask(self):
         said = dict(precision="amp-bf16", weights="bf16", optimizer="adamw")
@@ -463,7 +518,8 @@ class TestShipped(Compared):
     def test_torchtunes_loss(self):
         self.compare("llama", "linear-lora-bf16", True, "8B b2 s2048")
         self.compare("qwen2", "linear-full", True, "3B b4 s1000", tied=True)
-        self.compare("mistral", "linear-qlora-bf16", True, "8B b1 s131072")
+        self.compare("mistral", "linear-qlora-torchao", True, "8B b1 s131072")
+        self.compare("qwen2", "qlora-torchao", False, "3B b4 s1000", tied=True)
 
     def test_families_of_another_kind(self):
         self.compare("gemma2", "full", True, "9B b1 s4096", tied=True)

@@ -260,8 +260,8 @@ static const struct row rows[] = {
      "model:\n  _component_: torchtune.models.llama3_2.qlora_llama3_2_1b\nbatch_size: 2\n"
      "loss:\n  _component_: torchtune.rlhf.loss.DPOLoss\n",
      "QLoRA (model._component_: torchtune.models.llama3_2.qlora_llama3_2_1b), 4-bit weights "
-     "(model._component_: torchtune.models.llama3_2.qlora_llama3_2_1b), DPO (loss._component_: "
-     "torchtune.rlhf.loss.DPOLoss)"},
+     "(torchao) (model._component_: torchtune.models.llama3_2.qlora_llama3_2_1b), DPO "
+     "(loss._component_: torchtune.rlhf.loss.DPOLoss)"},
     {"torchtune full", "c.yaml",
      "model:\n  _component_: torchtune.models.llama3_2.llama3_2_1b\nbatch_size: 2\n"
      "loss:\n  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss\n"

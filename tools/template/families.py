@@ -114,13 +114,14 @@ KINDS.update({"lora-bf16": (_BF16, ":all-linear:bf16"), "lora-bf16-dropout": (_B
               "qlora-bf16": (dict(_BF16, quant="nf4"), ":all-linear:bf16"),
               "qlora-bf16-dropout": (dict(_BF16, quant="nf4"), ":all-linear:dropout:bf16"),
               "qlora-bf16-qv-dropout": (dict(_BF16, quant="nf4"), ":q_proj,v_proj:dropout:bf16"),
+              "qlora-torchao": (dict(_BF16, quant="nf4-torchao"), ":all-linear:bf16"),  # torchtune's
               "lora-fp32": (_BF16, ""), "lora-fp32-dropout": (_BF16, ":all-linear:dropout")})
 # With liger's loss and layers; checkpointing is what goes with them.
 LIGER = {"liger-" + kind: (dict(KINDS[kind][0], loss="liger"), KINDS[kind][1])
          for kind in "full full-amp lora lora-dropout qlora qlora-dq qlora-dropout qlora-dq-dropout".split()}
 KINDS.update(LIGER)
 # With torchtune's loss of chunks of tokens; checkpointing is what most of its recipes have.
-LINEAR = {"linear-" + kind: (dict(KINDS[kind][0], loss="linear"), KINDS[kind][1]) for kind in "full lora-bf16 qlora-bf16".split()}
+LINEAR = {"linear-" + kind: (dict(KINDS[kind][0], loss="linear"), KINDS[kind][1]) for kind in "full lora-bf16 qlora-torchao".split()}
 KINDS.update(LINEAR)
 # Of preferences: pairs, and beside what is trained a reference, or its scores with the data. trl leaves no dropout in them.
 PAIRS = {"%s-%s" % (word, kind): (dict(KINDS[kind][0], loss=loss), KINDS[kind][1])
@@ -158,8 +159,8 @@ FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "ph
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 _IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
-FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora " + _IN_BF16).split(),
-       "gemma2": ("full lora lora-dropout qlora qlora-dropout liger-full liger-qlora " + _SHARDED + " lora-bf16 lora-bf16-dropout").split(),  # of liger-lora the first layer differs
+FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16).split(),
+       "gemma2": ("full lora lora-dropout qlora qlora-dropout liger-full liger-qlora " + _SHARDED + " lora-bf16 lora-bf16-dropout qlora-torchao").split(),  # of liger-lora the first layer differs
        "gemma3_text": "full lora qlora liger-full liger-lora liger-qlora".split(),
        "gemma3": "full full-amp lora lora-dropout qlora qlora-dropout".split(),
        "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 " + _IN_BF16).split(),
@@ -170,7 +171,7 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora " + _IN_BF16
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
-_NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "lora-fp32")))
+_NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32")))
 ANY_BATCH = (*_NO_AUTOCAST, "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
@@ -181,6 +182,7 @@ SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kin
 SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in KINDS if kind in _FSDP1 or kind.startswith("fsdp2-lora")})  # Llama 2
 _OF_OFFLOAD = "llama mistral qwen2 qwen3".split()
 SOME.update(dict.fromkeys(_NO_AUTOCAST, _GROUPED | {("llama", False, False), ("phi3", False, False), ("gemma", False, True)}))
+SOME["qlora-torchao"] = {pair for pair in SOME["qlora-torchao"] if pair[0] != "qwen3"}  # which torchtune 0.6 does not build
 _OF_LLAMA = {("llama", True, False), ("llama", True, True), ("llama", False, False), ("mistral", True, False)}
 SOME.update({kind: _OF_LLAMA for kind in _NO_AUTOCAST if "-qv" in kind})  # the layers that litgpt takes
 SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFFLOAD} | {("llama", False, False)}))
@@ -189,6 +191,7 @@ _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".spli
 SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if "dpo" in kind else set()) for kind in PAIRS})
 SOME.update(dict.fromkeys(COMPLETIONS, _OF_PAIRS))
 SOME.update(dict.fromkeys(LINEAR, _OF_PAIRS | {("llama", False, False)}))
+SOME["linear-qlora-torchao"] = SOME["linear-full"] & SOME["qlora-torchao"]
 SOME.update({kind: {pair for pair in _OF_PAIRS if not pair[2]} for kind in PAIRS if kind.startswith("reward")})  # whose head is another
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
 _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "qwen3_moe") for grouped in (False, True)}

@@ -8,16 +8,21 @@ static bool is_adapter(const struct config_guard *g) {
 
 #define NF4_TWICE "bnb.nf4-dq" // its scales are quantised, too
 
-// bitsandbytes' four bits, said by a key or by the model's name; other methods that have four are
-// no nf4, and unsloth's dynamic ones leave some layers as they are.
+// torchtune's: it makes a weight anew by a table, with more beside it than bitsandbytes.
+static bool is_torchao(const struct config_guard *g) {
+    return str_is(g->what, "4-bit weights (torchao)");
+}
+
+// Four bits in nf4, said by a key or by the model's name; other methods that have four are no nf4,
+// and unsloth's dynamic ones leave some layers as they are.
 static bool is_four_bit(const struct config_guard *g) {
-    static const char *const keys[] = {"load_in_4bit",     "use_4bit",      "use_qlora",
-                                       "quantization_bit", "quantize_base", NULL};
+    static const char *const keys[] = {"load_in_4bit", "use_4bit", "use_qlora", "quantization_bit",
+                                       NULL};
     bool is_named =
         str_ends(g->value, STR("-bnb-4bit")) && !str_ends(g->value, STR("-unsloth-bnb-4bit"));
-    bool is_word = str_is(g->value, "bnb.nf4") || str_is(g->value, NF4_TWICE) || // litgpt's
-                   str_find(g->value, STR(".qlora_")) >= 0; // a builder of torchtune's
-    if (str_is(g->what, "4-bit weights (nf4)")) return true; // of a trainer that has no others
+    bool is_word = str_is(g->value, "bnb.nf4") || str_is(g->value, NF4_TWICE); // litgpt's
+    if (str_is(g->what, "4-bit weights (nf4)") || is_torchao(g))
+        return true; // of a trainer that has no others
     return str_is(g->kind, "quantisation") && str_is(g->what, "4-bit weights") &&
            (is_named || is_word || str_is_one_of(config_last_key(g->path), keys));
 }
@@ -46,7 +51,7 @@ static int take_option(struct question *q, const char *spelled, struct fail *why
 
 static int take_quant(struct question *q, const char *spelled, struct fail *why) {
     if (!str_is_one_of(str_of(spelled), plan_quants))
-        return fail_set(why, FAIL_USAGE, "--quant %s: not nf4 or nf4-dq", spelled);
+        return fail_set(why, FAIL_USAGE, "--quant %s: not nf4, nf4-dq or nf4-torchao", spelled);
     if (q->plan.adapter.len == 0) {
         fail_set(why, FAIL_USAGE, "--quant %s: weights in four bits cannot be trained", spelled);
         return fail_hint(why, "train an adapter over them: --lora 16");
@@ -69,17 +74,18 @@ static struct str config_adapter(const struct question *q) {
 }
 
 static void take_config(struct question *q) {
-    bool has_adapter = false, has_bits = false;
+    bool has_adapter = false, has_bits = false, is_torchtunes = false;
     bool is_double = q->reading.values[CONFIG_DOUBLE_QUANT].boolean;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         has_adapter = has_adapter || is_adapter(g);
         has_bits = has_bits || is_four_bit(g) || str_is(g->what, "QLoRA");
         is_double = is_double || str_is(g->value, NF4_TWICE);
+        is_torchtunes = is_torchtunes || is_torchao(g);
     }
     if (has_adapter && q->plan.adapter.len == 0) q->plan.adapter = config_adapter(q);
     if (!has_bits || q->plan.adapter.len == 0 || q->plan.quant.len > 0) return;
-    q->plan.quant = is_double ? STR("nf4-dq") : STR("nf4");
+    q->plan.quant = is_torchtunes ? STR("nf4-torchao") : is_double ? STR("nf4-dq") : STR("nf4");
 }
 
 int question_adapter(struct question *q, const struct question_options *o, struct fail *why) {

@@ -45,7 +45,8 @@ struct question_options {
                 "or 16:q_proj,v_proj",                                                           \
                 ""),                                                                             \
         CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                             \
-                "with --lora: frozen weights in four bits, nf4 or nf4-dq", "nf4 nf4-dq"),        \
+                "with --lora: frozen weights in four bits (-torchao: as torchtune has them)",    \
+                "nf4 nf4-dq nf4-torchao"),                                                       \
         CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                               \
                 "a language model's loss: liger (with its layers, as use_liger_kernel; needs "   \
                 "--checkpointing); dpo (pairs and a reference model, trl 0.12 to 1.13), "        \

@@ -23,9 +23,12 @@ void forecast_note_adapter(struct forecast *f, const struct plan *p, struct fore
     const bool is_bf16 = plan_adapter_is_bf16(p->adapter);
     if (p->quant.len > 0)
         str_list_format(f->arena, &t->notes,
-                        "%.*s: frozen linear layers in four bits as bitsandbytes stores them; "
+                        "%.*s: frozen linear layers in four bits as %s; "
                         "embedding, norms and head in %s",
                         STR_ARG(p->quant),
+                        str_is(p->quant, "nf4-torchao")
+                            ? "torchao stores them, which makes each anew in 14 bytes an element"
+                            : "bitsandbytes stores them",
                         is_bf16 ? "bf16, as loaded" : "fp32, as peft prepares them");
     else if (!is_bf16)
         str_list_add(f->arena, &t->notes,

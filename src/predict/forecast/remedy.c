@@ -84,9 +84,13 @@ static bool use_bf16(struct plan *p, const struct gpu *gpu) {
     return true;
 }
 
-// torchtune's, as its loss says, is in bf16 as the weights are.
+static bool is_torchtunes(const struct plan *p) {
+    return str_starts(p->loss, STR("linear"));
+}
+
+// torchtune's is in bf16 as the weights are.
 static bool use_lora(struct plan *p, const struct gpu *gpu) {
-    bool is_bf16 = str_starts(p->loss, STR("linear"));
+    bool is_bf16 = is_torchtunes(p);
     if (p->adapter.len > 0 || p->inference) return false;
     p->adapter = is_bf16 ? STR("lora:16:all-linear:bf16") : STR("lora:16");
     if (!is_bf16) p->precision = gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
@@ -95,7 +99,7 @@ static bool use_lora(struct plan *p, const struct gpu *gpu) {
 
 static bool use_four_bits(struct plan *p, const struct gpu *gpu) {
     if (p->quant.len > 0) return false;
-    p->quant = STR("nf4");
+    p->quant = is_torchtunes(p) ? STR("nf4-torchao") : STR("nf4");
     return p->adapter.len > 0 || use_lora(p, gpu);
 }
 

@@ -2,7 +2,7 @@
 // Words of the recorder: an adapter in one text, four bits.
 #include "predict/plan/plan.h"
 
-const char *const plan_quants[] = {"nf4", "nf4-dq", NULL};
+const char *const plan_quants[] = {"nf4", "nf4-dq", "nf4-torchao", NULL};
 
 // The linear layers of a Llama, of a Phi-3, where several are one matrix, and of other families:
 // names are put in their order.

@@ -134,7 +134,8 @@ bool plan_zero_offloads(const struct plan_zero *z); // something is elsewhere th
 // The shard with that kept on the host ("optimizer", "param", "all"), as its other words stay; of
 // FSDP the optimizer goes where the parameters are. Empty: the shard keeps it.
 struct str plan_offload(struct arena *a, struct str shard, struct str what);
-extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
+extern const char
+    *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too), nf4-torchao
 // LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and more, in
 // the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". "all" and "all-linear" are
 // "all-linear", which is left out at the end. Empty: the rank is no number from 1 on, a name is
