@@ -76,7 +76,7 @@ static struct store_run *find(struct store *s, struct place *p, struct store_fil
 
 static void only_the_user_may_read_it(void **state) {
     struct place *p = *state;
-    static const char *const names[] = {"history.db", "history.db-wal"};
+    static const char *const names[] = {"history.db", "history.db-journal"};
     struct store *s = open_at(p);
     struct store_run run = run_of("trial", "m", 1);
     add(s, &run);

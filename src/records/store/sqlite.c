@@ -1,42 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 // The history as a file of SQLite's: opening, damage, adding, finding. Every run is its own
-// transaction with synchronous=FULL: the write-ahead log is on the disk when store_add returns
-// (https://sqlite.org/pragma.html#pragma_synchronous). On a network file system the log's shared
-// memory would not be shared between machines (https://sqlite.org/wal.html, "WAL does not work over
-// a network filesystem"), so there the rollback journal is used.
+// transaction with synchronous=FULL: it is on the disk when store_add returns
+// (https://sqlite.org/pragma.html#pragma_synchronous). The rollback journal is used: it works
+// between machines on network file systems, where the shared memory of a write-ahead log does not,
+// and an answer that opens, adds one row and closes takes less time with it. It is truncated, not
+// deleted: that alone is on the disk, too, when the transaction is (its file's size, not its name).
 #include "records/store/store_int.h"
 
 #include "base/os.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 enum { BUSY_MS = 10000, OPEN_TRIES = 50, OPEN_PAUSE_US = 20000, NAMES_MAX = 100 };
 
 // --- Opening -------------------------------------------------------------------------------------
 
-// From statfs(2) and linux/magic.h; those that are not there are of Lustre, GPFS, BeeGFS, CephFS
-// and CIFS/SMB2 (coreutils' table of file systems, src/stat.c).
-static bool is_shared(const char *folder) {
-    static const uint32_t kinds[] = {NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,  0xff534d42,
-                                     0xfe534d42,       CODA_SUPER_MAGIC, AFS_SUPER_MAGIC,
-                                     FUSE_SUPER_MAGIC, V9FS_MAGIC,       0x0bd00bd0,
-                                     0x47504653,       0x19830326,       0x00c36400};
-    struct statfs fs;
-    if (statfs(folder, &fs) != 0) return false;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if ((uint32_t)fs.f_type == kinds[i]) return true;
-    }
-    return false;
-}
-
-// The file is made by us, so that nobody else may read it; SQLite gives its log the same mode.
+// The file is made by us, so that nobody else may read it; SQLite gives its journal the same mode.
 static int make_file(const struct store *s, struct fail *why) {
     int rc = os_make_private_dirs(s->arena, s->folder.p, why);
     if (rc < 0) return rc;
@@ -70,14 +54,13 @@ static int find_version(struct store *s, int *ret_version, struct fail *why) {
     return code == SQLITE_OK ? 0 : store_fail(s, "reading its version", why);
 }
 
-// Changing to the write-ahead log needs the file alone for a moment and does not wait for it.
+// An earlier version's file has a write-ahead log: to change that needs the file alone for a moment
+// and does not wait for it.
 static int set_modes(struct store *s) {
-    const char *journal =
-        s->is_shared ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL";
     int code = SQLITE_BUSY;
     for (int i = 0; i < OPEN_TRIES && (code & 0xff) == SQLITE_BUSY; i++) {
         if (i > 0) usleep(OPEN_PAUSE_US);
-        code = run_sql(s, journal);
+        code = run_sql(s, "PRAGMA journal_mode = TRUNCATE");
     }
     if (code == SQLITE_OK) code = run_sql(s, "PRAGMA synchronous = FULL");
     return code;
@@ -94,22 +77,14 @@ static int open_writing(struct store *s, struct fail *why) {
     return store_migrate(s, store_version, why);
 }
 
-// Whether there is something in the log that is not in the database.
-static bool has_log(const struct store *s) {
-    struct stat st;
-    return stat(str_format(s->arena, "%s-wal", s->path.p).p, &st) == 0 && st.st_size > 0;
+static const char *journal_path(const struct store *s) {
+    return str_format(s->arena, "%s-journal", s->path.p).p;
 }
 
-// On a full disk SQLite has no room for the index of the log, which it shares with others by a
-// file: alone it keeps it in its own memory. Nothing is written, at the end neither.
-static int open_alone(struct store *s) {
-    int code = sqlite3_open_v2(s->path.p, &s->db, SQLITE_OPEN_READWRITE, NULL);
-    if (code == SQLITE_OK) code = sqlite3_extended_result_codes(s->db, 1);
-    if (code == SQLITE_OK)
-        code = sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    if (code == SQLITE_OK) code = run_sql(s, "PRAGMA locking_mode = EXCLUSIVE");
-    if (code == SQLITE_OK) code = run_sql(s, "PRAGMA query_only = 1");
-    return code;
+// A journal that is not empty is of one that is writing just now, or was killed at it.
+static bool is_at_rest(const struct store *s) {
+    struct stat st;
+    return stat(journal_path(s), &st) != 0 || st.st_size == 0;
 }
 
 // In a folder that may not be written, or has no room, a database at rest can be read as a file
@@ -126,16 +101,10 @@ static int open_reading(struct store *s, struct fail *why) {
         else
             buf_byte(&uri, (char)c);
     }
-    if (!has_log(s)) buf_add(&uri, STR("?immutable=1"));
+    if (is_at_rest(s)) buf_add(&uri, STR("?immutable=1"));
     int code = sqlite3_open_v2(buf_z(&uri), &s->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     if (code == SQLITE_OK) code = sqlite3_extended_result_codes(s->db, 1);
     if (code == SQLITE_OK) code = read_version(s, &version);
-    if (code != SQLITE_OK && has_log(s)) {
-        sqlite3_close(s->db);
-        s->db = NULL;
-        code = open_alone(s);
-        if (code == SQLITE_OK) code = read_version(s, &version);
-    }
     if (code != SQLITE_OK) return store_fail(s, "opening", why);
     if (version == store_version) return 0;
     return fail_set(why, FAIL_MACHINE,
@@ -152,9 +121,13 @@ static void close_db(struct store *s) {
 
 // --- Damage --------------------------------------------------------------------------------------
 
-// The database and the files that belong to it; the log alone would be taken for the new one's.
+static int move(const char *from, const char *to, struct fail *why) {
+    if (rename(from, to) == 0 || errno == ENOENT) return 0;
+    return fail_set(why, FAIL_MACHINE, "%s: cannot be moved away: %s", from, strerror(errno));
+}
+
+// With its journal, which would be taken for the new one's.
 static int move_aside(const struct store *s, struct str *ret_moved, struct fail *why) {
-    static const char *const suffixes[] = {"-wal", "-shm", "-journal", ""};
     struct arena *a = s->arena;
     char date[32];
     time_t now = time(NULL);
@@ -165,15 +138,9 @@ static int move_aside(const struct store *s, struct str *ret_moved, struct fail 
     for (int i = 1; i < NAMES_MAX && os_exists(to.p); i++) {
         to = str_format(a, "%s.damaged-%s.%d", s->path.p, date, i);
     }
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        const char *from = str_format(a, "%s%s", s->path.p, suffixes[i]).p;
-        if (rename(from, str_format(a, "%s%s", to.p, suffixes[i]).p) != 0 && errno != ENOENT) {
-            return fail_set(why, FAIL_MACHINE, "%s: cannot be moved away: %s", from,
-                            strerror(errno));
-        }
-    }
     *ret_moved = to;
-    return 0;
+    int rc = is_at_rest(s) ? 0 : move(journal_path(s), str_format(a, "%s-journal", to.p).p, why);
+    return rc < 0 ? rc : move(s->path.p, to.p, why);
 }
 
 // Reads every page, so only when there is reason to doubt.
@@ -219,7 +186,6 @@ int store_open_file(struct arena *a, struct str folder, const char *name, struct
                         .folder = str_of(str_z(a, folder)),
                         .path = str_format(a, "%.*s/%s", STR_ARG(folder), name)};
     int rc = make_file(s, &first);
-    s->is_shared = is_shared(s->folder.p);
     if (rc == 0) rc = open_writing(s, &first);
     if (rc < 0 && s->db && store_is_damage(s->db)) rc = begin_anew(s, &first);
     if (rc == FAIL_MACHINE) {

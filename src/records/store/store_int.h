@@ -58,7 +58,6 @@ struct store {
     sqlite3 *db;
     sqlite3_stmt *add; // prepared once
     struct str folder;
-    bool is_shared;          // on a network file system
     struct store_link *link; // PostgreSQL
 };
 
