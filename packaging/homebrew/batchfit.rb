@@ -24,7 +24,7 @@ class Batchfit < Formula
   depends_on "zstd"
 
   def install
-    system "meson", "setup", "build", *std_meson_args, "-Dtests=disabled", "-Ddygraphs=third_party/dygraphs",
+    system "meson", "setup", "build", *std_meson_args, "-Dtests=disabled", "-Dprefer_static=false", "-Ddygraphs=third_party/dygraphs",
            "-Drpath=#{Formula["libmicrohttpd"].opt_lib}"
     system "meson", "compile", "-C", "build"
     system "meson", "install", "-C", "build"
