@@ -14,5 +14,7 @@ int store_fail(const struct store *s, const char *what, struct fail *why) {
         return fail_set(why, FAIL_INPUT, "%.*s: %s: the file is damaged (%s)", STR_ARG(path), what,
                         sqlite3_errstr(code));
     }
-    return fail_set(why, FAIL_MACHINE, "%.*s: %s: %s", STR_ARG(path), what, sqlite3_errstr(code));
+    const char *text = code == SQLITE_READONLY_DBMOVED ? "the file was moved or deleted meanwhile"
+                                                       : sqlite3_errstr(code);
+    return fail_set(why, FAIL_MACHINE, "%.*s: %s: %s", STR_ARG(path), what, text);
 }
