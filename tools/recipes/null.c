@@ -13,7 +13,7 @@ struct null_options {
 
 #define AT(member) offsetof(struct null_options, member)
 static const struct cli_row rows[] = {
-    {"batch-size", "N", CLI_COUNT, AT(batch), "the batch that is said", ""},
+    {"batch-size", "N", CLI_COUNT, AT(batch), "the batch that is said"},
     {.name = NULL},
 };
 

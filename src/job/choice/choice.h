@@ -32,17 +32,16 @@ struct choice_options {
                 "sequence), gpus (the fewest that --shard needs), lora (the largest rank), shard " \
                 "(the least sharing: zero1, zero2, fsdp2); for models with a template",            \
                 "seq-len gpus lora shard"),                                                        \
-        CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
-                "do not keep the effective batch, neither the config's nor the command's default", \
-                NULL),                                                                             \
+        CLI_ROW(                                                                                   \
+            "free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                                 \
+            "do not keep the effective batch, neither the config's nor the command's default"),    \
         CLI_ROW("add-accumulation", NULL, CLI_SWITCH, CHOICE_AT(add_accumulation),                 \
-                "add a key for gradient accumulation even if no code around the config reads it",  \
-                NULL)
+                "add a key for gradient accumulation even if no code around the config reads it")
 #define CHOICE_ROWS                                                                                \
     QUESTION_ROWS_OF_ALL(struct choice_options), LAUNCH_ROWS(struct choice_options),               \
         HISTORY_ROWS(struct choice_options),                                                       \
         CLI_ROW("fresh", NULL, CLI_SWITCH, CHOICE_AT(h.fresh),                                     \
-                "rerun trials that the history already has", NULL),                                \
+                "rerun trials that the history already has"),                                      \
         CLI_ROW("prefer", "WORD", CLI_TEXT, CHOICE_AT(prefer),                                     \
                 "after trials: largest (the largest batch that ran safely) or knee (the smallest " \
                 "within 2 % of the fastest)",                                                      \
@@ -51,22 +50,21 @@ struct choice_options {
         CLI_ROW_GPU_IDS(CHOICE_AT(gpu_ids)), CLI_ROW_MACHINE(CHOICE_AT(machine)),                  \
         CLI_ROW("measured", "MODEL=SAMPLES", CLI_REPEAT, CHOICE_AT(measured),                      \
                 "measured samples/s of this model, or of about ten others (MODEL@BATCH=SAMPLES "   \
-                "at another batch): corrects the predicted speed",                                 \
-                ""),                                                                               \
+                "at another batch): corrects the predicted speed"),                                \
         CLI_ROW_TEST_ONLY(CHOICE_AT(test_only)),                                                   \
         CLI_ROW("save-config", "FILE", CLI_TEXT, CHOICE_AT(save_config),                           \
                 "write the changed config here and leave the original alone", "file"),             \
         CLI_ROW("profile-memory", NULL, CLI_SWITCH, CHOICE_AT(profile_memory),                     \
-                "also show where the memory goes (batchfit explain)", NULL),                       \
+                "also show where the memory goes (batchfit explain)"),                             \
         CLI_ROW_DETAILS(CHOICE_AT(details)),                                                       \
         CLI_ROW("save-profile", "FILE", CLI_TEXT, CHOICE_AT(save_profile),                         \
                 "write what holds the memory at the peak as JSON (explain --json)", "file"),       \
         CLI_ROW_SHARE(CHOICE_AT(share)), CLI_ROW_TRACE_STEPS(CHOICE_AT(trace)),                    \
         CLI_ROW_FORCE(CHOICE_AT(force)),                                                           \
         CLI_ROW("force-anchor", NULL, CLI_SWITCH, CHOICE_AT(force_anchor),                         \
-                "allow changing a YAML anchor, and with it everything that refers to it", NULL),   \
+                "allow changing a YAML anchor, and with it everything that refers to it"),         \
         CLI_ROW("force-special", NULL, CLI_SWITCH, CHOICE_AT(force_special),                       \
-                "allow replacing values such as auto, null, ${…} or an alias", NULL)
+                "allow replacing values such as auto, null, ${…} or an alias")
 
 // How the options ask for the config to be written.
 struct answer_write_options choice_write_options(const struct choice_options *o);

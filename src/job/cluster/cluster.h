@@ -23,9 +23,9 @@ struct cluster_options {
     CLI_ROW("on", "slurm", CLI_TEXT, offsetof(type, cluster.on),                               \
             "measure as a job on each GPU type of this Slurm cluster, side by side", "slurm"), \
         CLI_ROW("partition", "NAME", CLI_TEXT, offsetof(type, cluster.partition),              \
-                "with --on slurm: only its nodes", ""),                                        \
+                "with --on slurm: only its nodes"),                                            \
         CLI_ROW("job-time", "TIME", CLI_TEXT, offsetof(type, cluster.job_time),                \
-                "with --on slurm: of each job, as sbatch's --time takes it", "")
+                "with --on slurm: of each job, as sbatch's --time takes it")
 
 struct cluster_job {
     const struct slurm_type *type;

@@ -135,13 +135,13 @@ static const struct {
 } kinds[] = {{"gpus", print_gpus}, {"models", print_models}};
 
 static void print_values(struct arena *a, const char *words) {
-    for (size_t i = 0; words && i < sizeof kinds / sizeof *kinds; i++) {
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         if (str_is(str_of(words), kinds[i].word)) {
             kinds[i].print(a);
             return;
         }
     }
-    print_words(words ? words : "file");
+    print_words(words);
 }
 
 // The option before the cursor wants a value of its own; otherwise all options are offered.

@@ -19,9 +19,9 @@ struct explain_options {
 static const struct cli_row rows[] = {
     QUESTION_ROWS(struct explain_options),
     QUESTION_ROW_INFERENCE(struct explain_options),
-    {"batch-size", "N", CLI_COUNT, AT(q.batch), "batch (default the config's)", ""},
+    {"batch-size", "N", CLI_COUNT, AT(q.batch), "batch (default the config's)"},
     {"gradient-accumulation-steps", "N", CLI_COUNT, AT(q.accumulation),
-     "micro-steps per optimizer step (default the config's)", ""},
+     "micro-steps per optimizer step (default the config's)"},
     CLI_ROW_GPU(AT(gpu)),
     CLI_ROW_GPUS(AT(q.gpus)),
     CLI_ROW_GPU_MEMORY(AT(gpu_memory)),
@@ -30,7 +30,7 @@ static const struct cli_row rows[] = {
      "write a page with a picture of memory over the step, to replay at other batches", "file"},
     CLI_ROW_TRACE(AT(trace)),
     {"details", NULL, CLI_SWITCH, AT(details),
-     "also show the allocator's figures, and what would save memory where it fits", NULL},
+     "also show the allocator's figures, and what would save memory where it fits"},
     {.name = NULL},
 };
 

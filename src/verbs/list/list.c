@@ -266,8 +266,8 @@ static const struct cli_row rows[] = {
     {"gpu", "TEXT", CLI_TEXT, AT(gpu), "runs: GPUs with this in their name", "gpus"},
     {"kind", "WORD", CLI_TEXT, AT(kind), "runs: fit, trial, bench, compare or run",
      "fit trial bench compare run"},
-    {"since", "TIME", CLI_TEXT, AT(since), "runs: since 7d (m, h, d, w ago) or 2026-11-22", ""},
-    {"limit", "N", CLI_COUNT, AT(limit), "runs: list at most N, newest first (default 50)", ""},
+    {"since", "TIME", CLI_TEXT, AT(since), "runs: since 7d (m, h, d, w ago) or 2026-11-22"},
+    {"limit", "N", CLI_COUNT, AT(limit), "runs: list at most N, newest first (default 50)"},
     {"store", "DIR", CLI_TEXT, AT(store),
      "runs: folder or postgresql:// address of the history (default $BATCHFIT_STORE, else "
      "~/.local/state/batchfit)",

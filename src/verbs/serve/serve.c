@@ -20,7 +20,7 @@ enum { USUAL_PORT = 8080, LEAST_INTERVAL_MS = 100, MOST_INTERVAL_S = 3600 };
 
 #define AT(member) offsetof(struct serve_options, member)
 static const struct cli_row rows[] = {
-    {"port", "N", CLI_NUMBER, AT(port), "port; 0 takes any free one (default 8080)", "", 'p'},
+    {"port", "N", CLI_NUMBER, AT(port), "port; 0 takes any free one (default 8080)", .letter = 'p'},
     {"address", "ADDRESS", CLI_TEXT, AT(address),
      "address to listen on; other than this machine's own only with a token (default 127.0.0.1)",
      "127.0.0.1 ::1 0.0.0.0 ::"},
@@ -34,24 +34,22 @@ static const struct cli_row rows[] = {
      "private key of the certificate (PEM), not readable by everyone", "file"},
     {"trusted-proxy", "ADDRESS[/BITS]", CLI_REPEAT, AT(trusted_proxy),
      "apply limits to the client that this proxy names in X-Forwarded-For or Forwarded "
-     "(repeatable)",
-     ""},
-    {"interval", "SECONDS", CLI_NUMBER, AT(interval_s), "seconds between readings (default 1)", ""},
-    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "watch only these GPUs: 0,2", ""},
+     "(repeatable)"},
+    {"interval", "SECONDS", CLI_NUMBER, AT(interval_s), "seconds between readings (default 1)"},
+    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "watch only these GPUs: 0,2"},
     {"steps", "DIR", CLI_REPEAT, AT(steps),
      "also show trainings that write their steps there (doc/formats/steps.md; repeatable)", "file"},
     CLI_ROW_ALERT(AT(alerts)),
     CLI_ROW_EXEC(AT(exec)),
     CLI_ROW_COST_PER_HOUR(AT(cost_per_hour)),
     {"pcie", NULL, CLI_SWITCH, AT(pcie),
-     "also read PCIe throughput: adds 40 ms per GPU to each reading", NULL},
+     "also read PCIe throughput: adds 40 ms per GPU to each reading"},
     CLI_ROW_PROFILE(AT(profile)),
     {"dcgm-names", NULL, CLI_SWITCH, AT(dcgm_names),
-     "also export dcgm-exporter's series at /metrics, for existing dashboards", NULL},
+     "also export dcgm-exporter's series at /metrics, for existing dashboards"},
     {"fleet", "TIME", CLI_TEXT, AT(fleet),
      "also show what the history of all machines (--store) says of the last 7d (h, d, w), at "
-     "/fleet.html: models, GPUs that idle, trainings that asked for twice what they used",
-     ""},
+     "/fleet.html: models, GPUs that idle, trainings that asked for twice what they used"},
     CLI_ROW_STORE(AT(store)),
     {"recommend", "LIST", CLI_LIST, AT(recommend),
      "also answer TrainJobs of Kubeflow's trainer at /api/v1/recommend, for nodes with these GPUs: "
@@ -59,8 +57,7 @@ static const struct cli_row rows[] = {
      "gpus"},
     CLI_ROW_MACHINE(AT(machine)),
     CLI_ROW_DEMO(AT(demo)),
-    {"speed", "X", CLI_NUMBER, AT(speed), "speed of a recorded machine: 10 is ten times real time",
-     ""},
+    {"speed", "X", CLI_NUMBER, AT(speed), "speed of a recorded machine: 10 is ten times real time"},
     {.name = NULL},
 };
 

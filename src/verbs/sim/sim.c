@@ -20,26 +20,25 @@ struct sim_verb_options {
 
 #define AT(member) offsetof(struct sim_verb_options, member)
 static const struct cli_row rows[] = {
-    {"batch", "B", CLI_COUNT, AT(batch), "batch (micro-batch of one device)", ""},
+    {"batch", "B", CLI_COUNT, AT(batch), "batch (micro-batch of one device)"},
     {"capacity", "BYTES", CLI_BYTES, AT(capacity),
-     "memory limit of the allocator: 22GiB (default none)", ""},
+     "memory limit of the allocator: 22GiB (default none)"},
     {"dims", "NAME=N,...", CLI_TEXT, AT(dims),
-     "of a template, the value of each dimension: sequence=2048,hidden=4096", ""},
+     "of a template, the value of each dimension: sequence=2048,hidden=4096"},
     {"accumulation", "N", CLI_COUNT, AT(accumulation),
-     "micro-steps per optimizer step of a tape that was recorded with one", ""},
+     "micro-steps per optimizer step of a tape that was recorded with one"},
     {"zero", "STAGE,RANKS,BUCKET", CLI_TEXT, AT(zero),
      "as DeepSpeed's ZeRO shares a bf16 tape: 2,8,500000000, with overlap and offload perhaps "
-     "behind: 2,8,500000000,overlap,offload",
-     ""},
-    {"write-tape", "FILE", CLI_TEXT, AT(write_tape), "write the tape that is replayed", ""},
+     "behind: 2,8,500000000,overlap,offload"},
+    {"write-tape", "FILE", CLI_TEXT, AT(write_tape), "write the tape that is replayed"},
     CLI_ROW_TRACE(AT(trace)),
     CLI_ROW_NUM_CLASSES(AT(classes)),
     CLI_ROW_ALLOC_CONF(AT(alloc_conf)),
     {"scratch", NULL, CLI_SWITCH, AT(scratch),
-     "include scratch that kernels may request (the tape's w lines: a guess)", NULL},
+     "include scratch that kernels may request (the tape's w lines: a guess)"},
     {"gpu", "NAME", CLI_TEXT, AT(gpu), "also predict the speed on this GPU: rtx3090", "gpus"},
     {"torch", "VERSION", CLI_TEXT, AT(torch),
-     "PyTorch version of the run, for its speed (default that of the tape's rules)", ""},
+     "PyTorch version of the run, for its speed (default that of the tape's rules)"},
     {.name = NULL},
 };
 

@@ -29,10 +29,10 @@ struct watch_verb_options {
 #define AT(member) offsetof(struct watch_verb_options, member)
 static const struct cli_row rows[] = {
     {"interval", "SECONDS", CLI_NUMBER, AT(interval),
-     "seconds between readings, at least 0.1 (default 1)", "", 'i'},
-    {"duration", "SECONDS", CLI_NUMBER, AT(duration), "end after this time", "", 'd'},
+     "seconds between readings, at least 0.1 (default 1)", .letter = 'i'},
+    {"duration", "SECONDS", CLI_NUMBER, AT(duration), "end after this time", .letter = 'd'},
     {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids),
-     "watch only these GPUs, by the driver's numbers: 0,2", ""},
+     "watch only these GPUs, by the driver's numbers: 0,2"},
     {"log", "FILE", CLI_REPEAT, AT(log),
      "also log every reading: .csv has one row per GPU with the columns of nvidia-smi dmon, .jsonl "
      "or .json a document a line (repeatable)",
@@ -43,15 +43,14 @@ static const struct cli_row rows[] = {
     {"steps", "DIR", CLI_REPEAT, AT(steps),
      "also follow a folder or file of the steps protocol (repeatable)", "file"},
     {"pcie", NULL, CLI_SWITCH, AT(pcie),
-     "also read traffic between GPU and machine: takes 40 ms per GPU", NULL},
+     "also read traffic between GPU and machine: takes 40 ms per GPU"},
     CLI_ROW_PROFILE(AT(profile)),
     {"once", NULL, CLI_SWITCH, AT(once),
-     "print one reading as text; with --duration, after that time", NULL},
-    {"ascii", NULL, CLI_SWITCH, AT(ascii), "use only ASCII on the screen", NULL},
+     "print one reading as text; with --duration, after that time"},
+    {"ascii", NULL, CLI_SWITCH, AT(ascii), "use only ASCII on the screen"},
     CLI_ROW_MACHINE(AT(machine)),
-    {"demo", NULL, CLI_SWITCH, AT(demo), "use a made-up machine, to look around without a GPU",
-     NULL},
-    {"speed", "X", CLI_NUMBER, AT(speed), "speed of the recording: 10 is ten times real time", ""},
+    {"demo", NULL, CLI_SWITCH, AT(demo), "use a made-up machine, to look around without a GPU"},
+    {"speed", "X", CLI_NUMBER, AT(speed), "speed of the recording: 10 is ten times real time"},
     {.name = NULL},
 };
 
