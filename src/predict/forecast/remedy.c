@@ -5,81 +5,69 @@
 
 #include "base/unit.h"
 
-static bool use_amp(struct plan *p, const struct gpu *gpu) {
-    if (p->precision != PLAN_FP32 || p->inference || !gpu->has_tensor_cores) return false;
-    p->precision = gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
+// What a row changes in a plan for a GPU.
+struct change {
+    struct arena *arena;
+    struct plan *plan;
+    const struct gpu *gpu;
+    const struct remedy {
+        const char *what, *cost;
+        bool (*apply)(const struct change *c); // false: makes no sense here
+        const char *optimizer, *offload;       // that it takes; what goes to the host
+        bool precomputes, scores_anew;         // of a preference loss
+        int64_t image_size;
+    } * row;
+};
+
+static bool use_amp(const struct change *c) {
+    struct plan *p = c->plan;
+    if (p->precision != PLAN_FP32 || p->inference || !c->gpu->has_tensor_cores) return false;
+    p->precision = c->gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
     return true;
 }
 
-static bool use_checkpointing(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
+static bool use_checkpointing(const struct change *c) {
+    struct plan *p = c->plan;
     if (p->checkpointing || p->inference) return false;
     p->checkpointing = true;
     return true;
 }
 
-static bool use_optimizer(struct plan *p, struct str optimizer) {
-    if (p->inference || str_equal(p->optimizer, optimizer)) return false;
-    p->optimizer = optimizer;
+static bool use_optimizer(const struct change *c) {
+    struct plan *p = c->plan;
+    if (p->inference || str_is(p->optimizer, c->row->optimizer)) return false;
+    p->optimizer = str_of(c->row->optimizer);
     return true;
 }
 
-static bool use_8bit(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
-    return use_optimizer(p, STR("adamw8bit"));
-}
-
-static bool use_adafactor(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
-    return use_optimizer(p, STR("adafactor"));
-}
-
-static bool use_sgd(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
-    return use_optimizer(p, STR("sgd"));
-}
-
-static bool use_liger(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
+static bool use_liger(const struct change *c) {
+    struct plan *p = c->plan;
     if (p->loss.len > 0 || p->inference || !p->checkpointing) return false;
     p->loss = STR("liger");
     return true;
 }
 
-static bool use_liger_and_checkpointing(struct plan *p, const struct gpu *gpu) {
-    return use_checkpointing(p, gpu) && use_liger(p, gpu);
+static bool use_liger_and_checkpointing(const struct change *c) {
+    return use_checkpointing(c) && use_liger(c);
 }
 
-static bool use_preference(struct plan *p, bool is_precomputed, bool is_new) {
+static bool use_preference(const struct change *c) {
+    struct plan *p = c->plan;
     struct plan_preference how;
     if (p->inference || !plan_preference_read(p->loss, &how)) return false;
     if (how.scores == PLAN_SCORES_LLAMAFACTORY) return false; // it has neither
-    if (is_precomputed && (how.is_precomputed || !plan_has_reference(how))) return false;
-    if (is_new && how.scores == PLAN_SCORES_NEW) return false;
-    how.is_precomputed |= is_precomputed;
-    if (is_new) how.scores = PLAN_SCORES_NEW;
+    if (c->row->precomputes && (how.is_precomputed || !plan_has_reference(how))) return false;
+    if (c->row->scores_anew && how.scores == PLAN_SCORES_NEW) return false;
+    how.is_precomputed |= c->row->precomputes;
+    if (c->row->scores_anew) how.scores = PLAN_SCORES_NEW;
     struct str word = plan_preference_word(how);
     if (word.len > 0) p->loss = word;
     return word.len > 0;
 }
 
-static bool use_new_scores(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
-    return use_preference(p, false, true);
-}
-
-static bool use_known_scores(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
-    return use_preference(p, true, false);
-}
-
-static bool use_known_and_new_scores(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
-    return use_preference(p, true, true);
-}
-
-static bool use_bf16(struct plan *p, const struct gpu *gpu) {
-    if (p->precision == PLAN_BF16 || !gpu->has_bf16 || p->inference) return false;
+static bool use_bf16(const struct change *c) {
+    struct plan *p = c->plan;
+    if (p->precision == PLAN_BF16 || !c->gpu->has_bf16 || p->inference) return false;
     p->precision = PLAN_BF16;
     return true;
 }
@@ -89,38 +77,41 @@ static bool is_torchtunes(const struct plan *p) {
 }
 
 // torchtune's is in bf16 as the weights are.
-static bool use_lora(struct plan *p, const struct gpu *gpu) {
+static bool use_lora(const struct change *c) {
+    struct plan *p = c->plan;
     bool is_bf16 = is_torchtunes(p);
     if (p->adapter.len > 0 || p->inference) return false;
     p->adapter = is_bf16 ? STR("lora:16:all-linear:bf16") : STR("lora:16");
-    if (!is_bf16) p->precision = gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
+    if (!is_bf16) p->precision = c->gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
     return true;
 }
 
-static bool use_four_bits(struct plan *p, const struct gpu *gpu) {
+static bool use_four_bits(const struct change *c) {
+    struct plan *p = c->plan;
     if (p->quant.len > 0) return false;
     p->quant = is_torchtunes(p) ? STR("nf4-torchao") : STR("nf4");
-    return p->adapter.len > 0 || use_lora(p, gpu);
+    return p->adapter.len > 0 || use_lora(c);
 }
 
-static bool use_fsdp1(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
+static bool use_fsdp1(const struct change *c) {
+    struct plan *p = c->plan;
     if (p->ranks < 2 || p->shard.len > 0 || p->quant.len == 0 || p->inference) return false;
     p->shard = STR("fsdp1");
     return true;
 }
 
-static bool use_fsdp2(struct plan *p, const struct gpu *gpu) {
+static bool use_fsdp2(const struct change *c) {
+    struct plan *p = c->plan;
     bool is_ddp = p->ranks > 1 && p->shard.len == 0;
-    if (!is_ddp || p->quant.len > 0 || p->inference || !gpu->has_bf16) return false;
+    if (!is_ddp || p->quant.len > 0 || p->inference || !c->gpu->has_bf16) return false;
     p->shard = STR("fsdp2");
     p->precision = PLAN_AMP_BF16;
     return true;
 }
 
 // With the same effective batch where the accumulation can be halved.
-static bool use_twice_as_many(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
+static bool use_twice_as_many(const struct change *c) {
+    struct plan *p = c->plan;
     if (p->shard.len == 0 || p->inference) return false;
     p->ranks *= 2;
     if (p->accumulation % 2 == 0) p->accumulation /= 2;
@@ -128,75 +119,30 @@ static bool use_twice_as_many(struct plan *p, const struct gpu *gpu) {
 }
 
 // As transformers' own example has it.
-static bool use_zero3(struct plan *p, const struct gpu *gpu) {
+static bool use_zero3(const struct change *c) {
+    struct plan *p = c->plan;
     struct plan_zero zero;
     bool is_zero = plan_zero_read(p->shard, &zero) && zero.stage < 3;
-    (void)gpu;
     if (p->ranks < 2 || p->inference || !(is_zero || p->shard.len == 0)) return false;
     p->shard = STR("zero3:auto:overlap");
     return true;
 }
 
 // The next smaller size that there is a tape of is found by asking for it.
-static bool halve_sequence(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
+static bool halve_sequence(const struct change *c) {
+    struct plan *p = c->plan;
     if (p->sequence_length < 64) return false;
     p->sequence_length /= 2;
     p->target_length /= 2;
     return true;
 }
 
-static bool use_384(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
-    if (p->image_size <= 384) return false;
-    p->image_size = 384;
+static bool use_image_size(const struct change *c) {
+    struct plan *p = c->plan;
+    if (p->image_size <= c->row->image_size) return false;
+    p->image_size = c->row->image_size;
     return true;
 }
-
-static bool use_224(struct plan *p, const struct gpu *gpu) {
-    (void)gpu;
-    if (p->image_size <= 224) return false;
-    p->image_size = 224;
-    return true;
-}
-
-// In the order of what they cost the training.
-static const struct {
-    const char *what, *cost;
-    bool (*apply)(struct plan *p, const struct gpu *gpu); // false: makes no sense here
-    const char *offload;                                  // in its stead: what goes to the host
-} remedies[] = {
-    {"mixed precision", "almost none; faster on tensor cores", use_amp},
-    {"Liger kernels", "needs liger-kernel; about as fast", use_liger},
-    {"a newer trl", "needs trl 1.15, whose kernels score tokens; about as fast", use_new_scores},
-    {"the reference's scores beforehand",
-     "precompute_ref_log_probs: one pass over the data before the training", use_known_scores},
-    {"the reference's scores beforehand and a newer trl",
-     "precompute_ref_log_probs and trl 1.15: one pass over the data before the training",
-     use_known_and_new_scores},
-    {"ZeRO stage 3", "weights are gathered in each pass: slower over slow links", use_zero3},
-    {"FSDP2", "weights are gathered in each pass: slower over slow links", use_fsdp2},
-    {"FSDP1", "weights in four bits are gathered in each pass: slower over slow links", use_fsdp1},
-    {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_8bit},
-    {"gradient checkpointing", "a second forward pass: about a third slower", use_checkpointing},
-    {"gradient checkpointing and Liger kernels",
-     "needs liger-kernel; a second forward pass: about a third slower",
-     use_liger_and_checkpointing},
-    {"Adafactor", "another optimizer: learning rate and schedule change", use_adafactor},
-    {"SGD with momentum", "another optimizer: learning rate and schedule change", use_sgd},
-    {"weights in bf16", "loses precision in small updates", use_bf16},
-    {"LoRA of rank 16", "trains an adapter, not the weights themselves", use_lora},
-    {"QLoRA: frozen weights in four bits", "needs bitsandbytes; weights are made anew in each pass",
-     use_four_bits},
-    {"optimizer offload", "the CPU updates, gradients go over: slower", NULL, "optimizer"},
-    {"parameter offload", "weights come over in each pass, too: slower", NULL, "all"},
-    {"twice as many GPUs",
-     "the GPUs; the effective batch doubles where accumulation cannot be halved",
-     use_twice_as_many},
-    {"half the sequence length", "texts are truncated", halve_sequence},
-    {"384 px images", "less detail", use_384},
-    {"224 px images", "less detail", use_224},
-};
 
 // Weights in four bits are offloaded by FSDP1 alone.
 static bool use_fsdp1_offload(struct plan *p, bool is_all) {
@@ -208,9 +154,11 @@ static bool use_fsdp1_offload(struct plan *p, bool is_all) {
 
 // FSDP's, of what it shards; else ZeRO's: of stage 2 where nothing is shared yet, of stage 3 where
 // parameters go.
-static bool use_offload(struct arena *a, struct plan *p, const char *what) {
+static bool use_offload(const struct change *c) {
+    struct plan *p = c->plan;
     struct plan_zero zero = {0};
-    const bool is_all = !str_is(str_of(what), "optimizer"), is_fsdp = plan_fsdp(p->shard) > 0;
+    const struct str what = str_of(c->row->offload);
+    const bool is_all = !str_is(what, "optimizer"), is_fsdp = plan_fsdp(p->shard) > 0;
     const bool is_zero = plan_zero_read(p->shard, &zero);
     struct str shard = p->shard;
     if (p->inference || (shard.len > 0 && !is_fsdp && !is_zero)) return false;
@@ -218,12 +166,53 @@ static bool use_offload(struct arena *a, struct plan *p, const char *what) {
     if (is_all && is_zero && zero.places[PLAN_PARAM] != PLAN_ON_GPU) return false;
     if (shard.len == 0 || (is_all && is_zero && zero.stage < 3))
         shard = is_all ? STR("zero3:auto:overlap") : STR("zero2:auto:overlap");
-    shard = plan_offload(a, shard, str_of(what));
+    shard = plan_offload(c->arena, shard, what);
     if (shard.len == 0 || str_equal(shard, p->shard)) return false;
     p->shard = shard;
     p->checkpointing |= is_fsdp; // there is no template without, and who offloads recomputes
     return true;
 }
+
+// In the order of what they cost the training.
+static const struct remedy remedies[] = {
+    {"mixed precision", "almost none; faster on tensor cores", use_amp},
+    {"Liger kernels", "needs liger-kernel; about as fast", use_liger},
+    {"a newer trl", "needs trl 1.15, whose kernels score tokens; about as fast", use_preference,
+     .scores_anew = true},
+    {"the reference's scores beforehand",
+     "precompute_ref_log_probs: one pass over the data before the training", use_preference,
+     .precomputes = true},
+    {"the reference's scores beforehand and a newer trl",
+     "precompute_ref_log_probs and trl 1.15: one pass over the data before the training",
+     use_preference, .precomputes = true, .scores_anew = true},
+    {"ZeRO stage 3", "weights are gathered in each pass: slower over slow links", use_zero3},
+    {"FSDP2", "weights are gathered in each pass: slower over slow links", use_fsdp2},
+    {"FSDP1", "weights in four bits are gathered in each pass: slower over slow links", use_fsdp1},
+    {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_optimizer,
+     .optimizer = "adamw8bit"},
+    {"gradient checkpointing", "a second forward pass: about a third slower", use_checkpointing},
+    {"gradient checkpointing and Liger kernels",
+     "needs liger-kernel; a second forward pass: about a third slower",
+     use_liger_and_checkpointing},
+    {"Adafactor", "another optimizer: learning rate and schedule change", use_optimizer,
+     .optimizer = "adafactor"},
+    {"SGD with momentum", "another optimizer: learning rate and schedule change", use_optimizer,
+     .optimizer = "sgd"},
+    {"weights in bf16", "loses precision in small updates", use_bf16},
+    {"LoRA of rank 16", "trains an adapter, not the weights themselves", use_lora},
+    {"QLoRA: frozen weights in four bits", "needs bitsandbytes; weights are made anew in each pass",
+     use_four_bits},
+    {"optimizer offload", "the CPU updates, gradients go over: slower", use_offload,
+     .offload = "optimizer"},
+    {"parameter offload", "weights come over in each pass, too: slower", use_offload,
+     .offload = "all"},
+    {"twice as many GPUs",
+     "the GPUs; the effective batch doubles where accumulation cannot be halved",
+     use_twice_as_many},
+    {"half the sequence length", "texts are truncated", halve_sequence},
+    {"384 px images", "less detail", use_image_size, .image_size = 384},
+    {"224 px images", "less detail", use_image_size, .image_size = 224},
+};
 
 static struct str cost_of(const struct forecast *changed, const struct forecast_card *card,
                           const struct forecast_tape *t, bool is_recomputed, const char *cost) {
@@ -242,15 +231,12 @@ static struct str name_of(struct arena *a, const struct plan *from, const struct
                       is_sharded ? "FSDP1 with " : "", what);
 }
 
-static int try_remedy(struct forecast *f, const struct forecast_card *card, int which,
-                      int64_t batch, int64_t accumulation, int64_t needed_now,
-                      struct forecast_remedies *list) {
+static int try_remedy(struct forecast *f, const struct forecast_card *card,
+                      const struct remedy *row, int64_t batch, int64_t accumulation,
+                      int64_t needed_now, struct forecast_remedies *list) {
     struct plan plan = f->plan;
     plan.accumulation = accumulation;
-    const char *offload = remedies[which].offload;
-    bool is_one =
-        offload ? use_offload(f->arena, &plan, offload) : remedies[which].apply(&plan, &card->gpu);
-    if (!is_one) return 0;
+    if (!row->apply(&(struct change){f->arena, &plan, &card->gpu, row})) return 0;
     accumulation = plan.accumulation;
     struct forecast changed;
     struct forecast_peak peak;
@@ -261,15 +247,14 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card, int 
     int rc = forecast_at(&changed, card, batch, accumulation, &peak, NULL);
     if (rc < 0 || peak.needed_bytes >= needed_now) return rc < 0 ? rc : 0;
     *arena_push(f->arena, &list->items, &list->count, &list->capacity) = (struct forecast_remedy){
-        .what = offload ? name_of(f->arena, &f->plan, &plan, remedies[which].what)
-                        : str_of(remedies[which].what),
-        .cost = offload ? cost_of(&changed, card, t, plan.checkpointing && !f->plan.checkpointing,
-                                  remedies[which].cost)
-                        : str_of(remedies[which].cost),
+        .what = row->offload ? name_of(f->arena, &f->plan, &plan, row->what) : str_of(row->what),
+        .cost = row->offload ? cost_of(&changed, card, t,
+                                       plan.checkpointing && !f->plan.checkpointing, row->cost)
+                             : str_of(row->cost),
         .plan = changed.plan,
         .needed_bytes = peak.needed_bytes,
         .saved_bytes = needed_now - peak.needed_bytes,
-        .is_offload = offload != NULL,
+        .is_offload = row->offload != NULL,
         .is_enough = forecast_fits(&changed, card, batch, accumulation, NULL) > 0,
     };
     return 0;
@@ -282,7 +267,7 @@ int forecast_remedies(struct forecast *f, const struct forecast_card *card, int6
     struct forecast_remedies list = {0};
     int rc = forecast_at(f, card, batch, accumulation, &now, why);
     for (size_t i = 0; rc == 0 && i < sizeof remedies / sizeof *remedies; i++) {
-        rc = try_remedy(f, card, (int)i, batch, accumulation, now.needed_bytes, &list);
+        rc = try_remedy(f, card, &remedies[i], batch, accumulation, now.needed_bytes, &list);
     }
     if (rc == 0) *ret_remedies = list;
     return rc;

@@ -6,61 +6,39 @@
 
 #include "base/unit.h"
 
+// What decides whether a template serves, of a plan or of a template.
+struct traits {
+    struct str setting; // that no template has; empty: there is none
+    struct str adapter, quant, shard, loss, optimizer, precision;
+    bool is_grouped, is_tied, is_checkpointed, is_accumulated;
+};
+// The same in words, in the order in which they are asked.
+enum property {
+    SETTING,
+    HEADS,
+    EMBEDDING,
+    ADAPTER,
+    QUANT,
+    SHARD,
+    LOSS,
+    OPTIMIZER,
+    PRECISION,
+    CHECKPOINTING,
+    ACCUMULATION,
+    PROPERTIES
+};
+struct words {
+    struct str of[PROPERTIES];
+};
+
 struct wish {
     const struct plan *plan;
     const struct shape *shape;
     struct str family, linear; // whose templates it has; its layers
-    struct str setting;        // that no template has; empty: there is none
-    int64_t positions;         // rows of its table; 0: it has none
+    struct words words;
+    int64_t positions; // rows of its table; 0: it has none
     bool is_single;
 };
-
-static struct str setting_text(struct str setting) {
-    return setting.len > 0 ? setting : STR("the usual ones");
-}
-static struct str wanted_setting(const struct wish *w) {
-    return setting_text(w->setting);
-}
-static struct str has_setting(const struct tape_shelf_entry *e) {
-    (void)e;
-    return setting_text((struct str){0});
-}
-
-static struct str heads_text(bool is_grouped) {
-    return is_grouped ? STR("that share keys and values")
-                      : STR("with keys and values of their own");
-}
-static struct str wanted_heads(const struct wish *w) {
-    return heads_text(shape_kv_heads(w->shape) < w->shape->heads);
-}
-static struct str has_heads(const struct tape_shelf_entry *e) {
-    return heads_text(e->is_grouped);
-}
-
-static struct str embedding_text(bool is_tied) {
-    return is_tied ? STR("that is the head's, too") : STR("beside a head of its own");
-}
-static struct str wanted_embedding(const struct wish *w) {
-    struct plan_preference how; // a reward model's head is another
-    bool is_reward = plan_preference_read(w->plan->loss, &how) && how.step == PLAN_STEP_REWARD;
-    return embedding_text(w->shape->tied && !is_reward);
-}
-static struct str has_embedding(const struct tape_shelf_entry *e) {
-    return embedding_text(e->is_tied);
-}
-
-// Without its rank, which is a dimension.
-static struct str adapter_text(struct str adapter) {
-    struct str rest = plan_adapter_rest(adapter);
-    if (adapter.len == 0) return STR("none");
-    return rest.len > 0 ? rest : STR("all-linear");
-}
-static struct str wanted_adapter(const struct wish *w) {
-    return adapter_text(w->plan->adapter);
-}
-static struct str has_adapter(const struct tape_shelf_entry *e) {
-    return adapter_text(e->entry.header.adapter);
-}
 
 static int count_names(struct str names) {
     int count = 0;
@@ -90,34 +68,12 @@ static int adapter_excess(const struct wish *w, struct str has, struct str wante
     return has_dropout || !wants_dropout ? excess : -1;
 }
 
-static struct str quant_text(struct str quant) {
-    return quant.len > 0 ? quant : STR("none");
-}
-static struct str wanted_quant(const struct wish *w) {
-    return quant_text(w->plan->quant);
-}
-static struct str has_quant(const struct tape_shelf_entry *e) {
-    return quant_text(e->entry.header.quant);
-}
 // Double quantisation stores the same weights with smaller scales.
 static int quant_excess(const struct wish *w, struct str has, struct str wanted) {
     (void)w;
     return str_is(has, "nf4") && str_is(wanted, "nf4-dq") ? 1 : -1;
 }
 
-static struct str loss_text(struct str loss) {
-    return loss.len > 0 ? plan_loss_form(loss) : STR("of all logits");
-}
-static struct str wanted_loss(const struct wish *w) {
-    struct plan_preference how = {.step = PLAN_STEP_DPO};
-    (void)plan_preference_read(w->plan->loss, &how);
-    if (how.step != PLAN_STEP_GRPO) return loss_text(w->plan->loss);
-    how.refers = false; // what a reference needs is put in
-    return plan_preference_word(how);
-}
-static struct str has_loss(const struct tape_shelf_entry *e) {
-    return loss_text(e->entry.header.loss);
-}
 // A pass of the reference more, where no second model makes it (of that there are templates
 // without); a cross-entropy beside; all logits, before trl's kernels.
 static int loss_excess(const struct wish *w, struct str has, struct str wanted) {
@@ -132,6 +88,25 @@ static int loss_excess(const struct wish *w, struct str has, struct str wanted) 
     return is_pass_more + is_entropy_more + 2 * is_older;
 }
 
+static const struct {
+    const char *name;
+    // Of two that differ: how much more than is wanted a template has, so that it is an upper
+    // bound; -1: it is none. NULL: only what is wanted serves.
+    int (*excess)(const struct wish *w, struct str has, struct str wanted);
+} properties[PROPERTIES] = {
+    [SETTING] = {"the setting", NULL},
+    [HEADS] = {"attention heads", NULL},
+    [EMBEDDING] = {"an embedding", NULL},
+    [ADAPTER] = {"adapter", adapter_excess},
+    [QUANT] = {"weights in four bits", quant_excess},
+    [SHARD] = {"sharding", NULL},
+    [LOSS] = {"a loss", loss_excess},
+    [OPTIMIZER] = {"optimizer", NULL},
+    [PRECISION] = {"precision", NULL},
+    [CHECKPOINTING] = {"gradient checkpointing", NULL},
+    [ACCUMULATION] = {"an optimizer step of", NULL},
+};
+
 // Templates of ZeRO are of the model as its engine has it, and of one that says where stage 3 asks
 // for parameters: tape_zero makes the stages of them.
 static bool is_zero(const struct plan *p) {
@@ -145,23 +120,7 @@ static struct str shard_text(struct str shard) {
     if (is_made || str_is(shard, "zero0")) return STR("zero1 or zero2");
     return shard.len > 0 ? shard : STR("none");
 }
-static struct str wanted_shard(const struct wish *w) {
-    struct str split = forecast_split_shard(w->plan, w->shape);
-    return split.len > 0 ? split : shard_text(w->plan->shard);
-}
-static struct str has_shard(const struct tape_shelf_entry *e) {
-    return shard_text(e->entry.header.shard);
-}
 
-// Autocast to fp16 and to bf16 casts the same tensors to two bytes.
-static struct str wanted_precision(const struct wish *w) {
-    enum plan_precision p = w->plan->precision ? w->plan->precision : PLAN_FP32;
-    if (is_zero(w->plan) && p != PLAN_FP32) p = PLAN_BF16; // DeepSpeed casts the weights
-    return str_of(plan_precision_name(p == PLAN_AMP_FP16 ? PLAN_AMP_BF16 : p));
-}
-static struct str has_precision(const struct tape_shelf_entry *e) {
-    return e->entry.header.precision;
-}
 // The optimizer that the tape is made over for; NULL: it stays AdamW's. What an adapter's keeps is
 // little: that of another one is counted as AdamW's, which is the most.
 static const char *other_optimizer(const struct plan *p) {
@@ -170,76 +129,93 @@ static const char *other_optimizer(const struct plan *p) {
     while (tape_optimizers[i] && !str_is(p->optimizer, tape_optimizers[i])) i++;
     return tape_optimizers[i];
 }
-static struct str wanted_optimizer(const struct wish *w) {
-    struct str asked = w->plan->optimizer;
-    bool is_adamw = asked.len == 0 || str_is(asked, "adam") || w->plan->adapter.len > 0;
-    return is_adamw || other_optimizer(w->plan) ? STR("adamw") : asked;
-}
-static struct str has_optimizer(const struct tape_shelf_entry *e) {
-    return e->entry.header.optimizer;
+
+static struct words words_of(const struct traits *t) {
+    struct str adapter = plan_adapter_rest(t->adapter); // its rank is a dimension
+    return (struct words){{
+        [SETTING] = t->setting.len > 0 ? t->setting : STR("the usual ones"),
+        [HEADS] = t->is_grouped ? STR("that share keys and values")
+                                : STR("with keys and values of their own"),
+        [EMBEDDING] = t->is_tied ? STR("that is the head's, too") : STR("beside a head of its own"),
+        [ADAPTER] = t->adapter.len == 0 ? STR("none")
+                    : adapter.len > 0   ? adapter
+                                        : STR("all-linear"),
+        [QUANT] = t->quant.len > 0 ? t->quant : STR("none"),
+        [SHARD] = shard_text(t->shard),
+        [LOSS] = t->loss.len > 0 ? plan_loss_form(t->loss) : STR("of all logits"),
+        [OPTIMIZER] = t->optimizer,
+        [PRECISION] = t->precision,
+        [CHECKPOINTING] = t->is_checkpointed ? STR("on") : STR("off"),
+        [ACCUMULATION] = t->is_accumulated ? STR("several micro-steps") : STR("one micro-step"),
+    }};
 }
 
-static struct str checkpointing_text(bool is_on) {
-    return is_on ? STR("on") : STR("off");
-}
-static struct str wanted_checkpointing(const struct wish *w) {
-    return checkpointing_text(w->plan->checkpointing);
-}
-static struct str has_checkpointing(const struct tape_shelf_entry *e) {
-    return checkpointing_text(e->entry.header.checkpointing == 1);
-}
-
-// Of what is not sharded a second micro-step is made (tape_accumulate). Ranks that share weights
-// keep whole gradients until the last one, so that is recorded.
-static struct str accumulation_text(bool is_on) {
-    return is_on ? STR("several micro-steps") : STR("one micro-step");
-}
-static struct str wanted_accumulation(const struct wish *w) {
-    return accumulation_text(plan_fsdp(w->plan->shard) > 0 && w->plan->accumulation > 1);
-}
-static struct str has_accumulation(const struct tape_shelf_entry *e) {
-    return accumulation_text(e->entry.header.accumulation > 1);
+static struct words template_words(const struct tape_shelf_entry *e) {
+    const struct tape_header *h = &e->entry.header;
+    return words_of(&(struct traits){
+        .adapter = h->adapter,
+        .quant = h->quant,
+        .shard = h->shard,
+        .loss = h->loss,
+        .optimizer = h->optimizer,
+        .precision = h->precision,
+        .is_grouped = e->is_grouped,
+        .is_tied = e->is_tied,
+        .is_checkpointed = h->checkpointing == 1,
+        .is_accumulated = h->accumulation > 1,
+    });
 }
 
-static const struct property {
-    const char *name;
-    struct str (*wanted)(const struct wish *w);
-    struct str (*has)(const struct tape_shelf_entry *e);
-    // Of two that differ: how much more than is wanted a template has, so that it is an upper
-    // bound; -1: it is none. NULL: only what is wanted serves.
-    int (*excess)(const struct wish *w, struct str has, struct str wanted);
-} properties[] = {
-    {"the setting", wanted_setting, has_setting, NULL},
-    {"attention heads", wanted_heads, has_heads, NULL},
-    {"an embedding", wanted_embedding, has_embedding, NULL},
-    {"adapter", wanted_adapter, has_adapter, adapter_excess},
-    {"weights in four bits", wanted_quant, has_quant, quant_excess},
-    {"sharding", wanted_shard, has_shard, NULL},
-    {"a loss", wanted_loss, has_loss, loss_excess},
-    {"optimizer", wanted_optimizer, has_optimizer, NULL},
-    {"precision", wanted_precision, has_precision, NULL},
-    {"gradient checkpointing", wanted_checkpointing, has_checkpointing, NULL},
-    {"an optimizer step of", wanted_accumulation, has_accumulation, NULL},
-};
-enum { PROPERTIES = sizeof properties / sizeof *properties };
+// Autocast to fp16 and to bf16 casts the same tensors to two bytes. DeepSpeed casts the weights.
+static const char *wanted_precision(const struct plan *p) {
+    enum plan_precision precision = p->precision ? p->precision : PLAN_FP32;
+    if (is_zero(p) && precision != PLAN_FP32) precision = PLAN_BF16;
+    return plan_precision_name(precision == PLAN_AMP_FP16 ? PLAN_AMP_BF16 : precision);
+}
+
+static struct words wanted_words(const struct plan *p, const struct shape *s, struct str setting) {
+    struct plan_preference how = {.step = PLAN_STEP_DPO};
+    bool is_reward = plan_preference_read(p->loss, &how) && how.step == PLAN_STEP_REWARD;
+    bool is_adamw = p->optimizer.len == 0 || str_is(p->optimizer, "adam") || p->adapter.len > 0;
+    struct words words = words_of(&(struct traits){
+        .setting = setting,
+        .adapter = p->adapter,
+        .quant = p->quant,
+        .shard = p->shard,
+        .loss = p->loss,
+        .optimizer = is_adamw || other_optimizer(p) ? STR("adamw") : p->optimizer,
+        .precision = str_of(wanted_precision(p)),
+        .is_grouped = shape_kv_heads(s) < s->heads,
+        .is_tied = s->tied && !is_reward, // a reward model's head is another
+        .is_checkpointed = p->checkpointing,
+        // Of what is not sharded a second micro-step is made (tape_accumulate). Ranks that share
+        // weights keep whole gradients until the last one, so that is recorded.
+        .is_accumulated = plan_fsdp(p->shard) > 0 && p->accumulation > 1,
+    });
+    struct str split = forecast_split_shard(p, s);
+    if (split.len > 0) words.of[SHARD] = split;
+    how.refers = false; // what a reference needs is put in
+    if (how.step == PLAN_STEP_GRPO) words.of[LOSS] = plan_preference_word(how);
+    return words;
+}
 
 static bool is_of_family(const struct tape_shelf_entry *e, struct str family) {
     return str_equal(e->family, family);
 }
 
 // 0: as wished.
-static int excess_of(const struct property *p, const struct tape_shelf_entry *e,
-                     const struct wish *w) {
-    struct str wanted = p->wanted(w), has = p->has(e);
-    if (str_equal(wanted, has)) return 0;
-    return p->excess ? p->excess(w, has, wanted) : -1;
+static int excess_of(int property, const struct words *has, const struct wish *w) {
+    struct str wanted = w->words.of[property];
+    if (str_equal(wanted, has->of[property])) return 0;
+    if (!properties[property].excess) return -1;
+    return properties[property].excess(w, has->of[property], wanted);
 }
 
 // The number of properties that serve, from the first on; what all of them have too much.
-static int reach(const struct tape_shelf_entry *e, const struct wish *w, int *ret_excess) {
+static int reach(const struct words *has, const struct wish *w, int *ret_excess) {
     int i = 0, excess = 0;
     for (*ret_excess = 0; i < PROPERTIES; i++) {
-        excess = excess_of(&properties[i], e, w);
+        excess = excess_of(i, has, w);
         if (excess < 0) return i;
         *ret_excess += excess;
     }
@@ -260,7 +236,8 @@ static const struct tape_shelf_entry *choose(const struct tape_shelf *shelf, con
     for (ptrdiff_t i = 0; i < shelf->count; i++) {
         const struct tape_shelf_entry *e = &shelf->entries[i];
         if (!is_of_family(e, w->family) || (e->is_single && !w->is_single)) continue;
-        int far = reach(e, w, &excess);
+        const struct words has = template_words(e);
+        int far = reach(&has, w, &excess);
         if (far > *ret_farthest) *ret_farthest = far;
         if (far < PROPERTIES || (best && excess > least)) continue;
         if (best && excess == least && nearness(e, w) <= nearness(best, w)) continue;
@@ -278,11 +255,12 @@ static struct str others(struct arena *a, const struct tape_shelf *shelf, const 
     int excess;
     for (ptrdiff_t i = 0; i < shelf->count; i++) {
         const struct tape_shelf_entry *e = &shelf->entries[i];
-        if (!is_of_family(e, w->family) || reach(e, w, &excess) < property) continue;
-        struct str has = properties[property].has(e);
-        if (str_list_has(&list, has)) continue;
-        str_list_add(a, &list, has);
-        buf_format(&text, "%s%.*s", list.count > 1 ? ", " : "", STR_ARG(has));
+        if (!is_of_family(e, w->family)) continue;
+        const struct words has = template_words(e);
+        if (reach(&has, w, &excess) < property) continue;
+        if (str_list_has(&list, has.of[property])) continue;
+        str_list_add(a, &list, has.of[property]);
+        buf_format(&text, "%s%.*s", list.count > 1 ? ", " : "", STR_ARG(has.of[property]));
     }
     return buf_str(&text);
 }
@@ -311,7 +289,9 @@ int forecast_shard_hint(struct forecast *f, const struct plan *p, struct fail *w
     if (code < 0) return code;
     for (ptrdiff_t i = 0; i < f->cache->shelf->count; i++) {
         const struct tape_shelf_entry *e = &f->cache->shelf->entries[i];
-        if (!str_equal(has_shard(e), shard) || str_list_has(&families, e->family)) continue;
+        if (!str_equal(shard_text(e->entry.header.shard), shard) ||
+            str_list_has(&families, e->family))
+            continue;
         str_list_add(f->arena, &families, e->family);
         buf_format(&text, "%s%.*s", families.count > 1 ? ", " : "", STR_ARG(e->family));
     }
@@ -322,7 +302,6 @@ int forecast_shard_hint(struct forecast *f, const struct plan *p, struct fail *w
 
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
     struct arena *a = f->arena;
-    const struct property *p = &properties[property];
     struct str targets = plan_adapter_targets(w->plan->adapter);
     if (!has_target(targets, w->linear)) {
         fail_set(why, FAIL_INPUT, "%.*s: LoRA on %.*s: a %.*s has no such layer",
@@ -330,8 +309,8 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
         return fail_hint(why, "its linear layers: %.*s", STR_ARG(listed(a, w->linear)));
     }
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
-             STR_ARG(w->plan->model), STR_ARG(w->shape->type), p->name, STR_ARG(p->wanted(w)),
-             STR_ARG(others(a, f->cache->shelf, w, property)));
+             STR_ARG(w->plan->model), STR_ARG(w->shape->type), properties[property].name,
+             STR_ARG(w->words.of[property]), STR_ARG(others(a, f->cache->shelf, w, property)));
     // The recorder has no four bits over FSDP2 either.
     bool is_recorded = plan_fsdp_offloads(w->plan->shard) &&
                        (plan_fsdp(w->plan->shard) == 1 || w->plan->quant.len == 0);
@@ -378,13 +357,13 @@ static void set_entry(struct forecast *f, const struct wish *w, const struct tap
 
 static void note_bounds(struct forecast *f, const struct wish *w, const struct tape_shelf_entry *e,
                         struct forecast_tape *t) {
+    const struct words has = template_words(e);
     for (int i = 0; i < PROPERTIES; i++) {
-        const struct property *p = &properties[i];
-        if (excess_of(p, e, w) == 0) continue;
+        if (excess_of(i, &has, w) == 0) continue;
         t->is_upper_bound = true;
         str_list_format(f->arena, &t->notes,
                         "no template has %s %.*s: counted as %.*s, which allocates no less",
-                        p->name, STR_ARG(p->wanted(w)), STR_ARG(p->has(e)));
+                        properties[i].name, STR_ARG(w->words.of[i]), STR_ARG(has.of[i]));
     }
 }
 
@@ -450,7 +429,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
                            .shape = f->shape,
                            .family = shape_template(shapes, f->shape),
                            .linear = shape_linear(shapes, f->shape),
-                           .setting = shape_setting(shapes, f->shape),
+                           .words = wanted_words(p, f->shape, shape_setting(shapes, f->shape)),
                            .positions = shape_table_rows(shapes, f->shape),
                            .is_single = is_single};
     int64_t values[TAPE_DIM_COUNT] = {0};
