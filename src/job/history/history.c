@@ -21,18 +21,17 @@ struct str history_date(struct arena *a, int64_t at_ms) {
     return str_copy(a, str_of(text));
 }
 
-static void not_stored(struct history *h, const struct fail *why) {
-    if (h->failed) return;
-    h->failed = true;
-    str_list_format(h->arena, &h->notes, "nothing was stored in the history: %s%s%s", why->message,
-                    why->hint[0] ? "; " : "", why->hint);
+static void note_once(struct history *h, bool *is_noted, const char *what, const struct fail *why) {
+    if (*is_noted) return;
+    *is_noted = true;
+    str_list_format(h->arena, &h->notes, "%s: %s%s%s", what, why->message, why->hint[0] ? "; " : "",
+                    why->hint);
 }
-
+static void not_stored(struct history *h, const struct fail *why) {
+    note_once(h, &h->failed, "nothing was stored in the history", why);
+}
 static void not_read(struct history *h, const struct fail *why) {
-    if (h->unread) return;
-    h->unread = true;
-    str_list_format(h->arena, &h->notes, "the history could not be read: %s%s%s", why->message,
-                    why->hint[0] ? "; " : "", why->hint);
+    note_once(h, &h->unread, "the history could not be read", why);
 }
 
 void history_open(struct arena *a, const struct history_options *o, struct history *ret_history) {

@@ -226,4 +226,3 @@ int device_json_number(const json_t *object, const char *key, int64_t low, int64
 // as the format has it.
 void device_topology_read(const json_t *object, struct device_topology *t, int at);
 json_t *device_topology_write(const struct device_topology *t, int at);
-struct str device_json_text(struct arena *a, const json_t *object, const char *key);

@@ -5,6 +5,7 @@
 // within a deadline, nvml_sample.c reads the gauges of one.
 #include "machine/device/nvml_int.h"
 
+#include "base/library.h"
 #include "base/os.h"
 
 #include <assert.h>
@@ -18,11 +19,7 @@ static const uint32_t memory_v2_version = (uint32_t)sizeof(struct nvml_memory_v2
 
 enum { NAME_SIZE = 96, UUID_SIZE = 96, VERSION_SIZE = 80 }; // NVML's *_BUFFER_SIZE
 
-static const struct symbol {
-    const char *name;
-    size_t offset;
-    bool is_required;
-} symbols[] = {
+static const struct library_symbol symbols[] = {
     {"nvmlInit_v2", offsetof(struct nvml_api, init), true},
     {"nvmlShutdown", offsetof(struct nvml_api, shutdown), true},
     {"nvmlDeviceGetCount_v2", offsetof(struct nvml_api, count), true},
@@ -37,18 +34,12 @@ static const struct symbol {
     {"nvmlDeviceGetMigDeviceHandleByIndex", offsetof(struct nvml_api, mig_by_index), false},
     {"batchfit_standin", offsetof(struct nvml_api, standin), false},
     {"batchfit_standin_root", offsetof(struct nvml_api, standin_root), false},
+    {.name = NULL},
 };
 
 // The plain name is found by the loader; WSL's folder is not always in its path.
-static const char *const libraries[] = {"libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1"};
-
-static void *open_library(void) {
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
-        void *library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
-        if (library) return library;
-    }
-    return NULL;
-}
+static const char *const libraries[] = {"libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+                                        NULL};
 
 static int64_t bytes_of(uint64_t n) {
     return n > INT64_MAX ? -1 : (int64_t)n;
@@ -127,14 +118,9 @@ static void add_card(struct arena *a, const struct nvml *n, unsigned index,
 }
 
 int device_nvml_load(struct nvml *n) {
-    n->library = open_library();
+    n->library = library_open(libraries);
     if (!n->library) return NVML_NO_LIBRARY;
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *address = dlsym(n->library, symbols[i].name);
-        if (!address && symbols[i].is_required) return NVML_NO_FUNCTION;
-        memcpy((char *)&n->api + symbols[i].offset, &address, sizeof address);
-    }
-    return NVML_OK;
+    return library_find(n->library, symbols, &n->api) ? NVML_NO_FUNCTION : NVML_OK;
 }
 
 int device_nvml_start(struct nvml *n) {

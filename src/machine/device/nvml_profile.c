@@ -5,12 +5,11 @@
 // first look tells nothing. Ids and structs are those of NVML 13.3.29.
 #include "machine/device/nvml_int.h"
 
+#include "base/library.h"
 #include "base/os.h"
 
 #include <assert.h>
-#include <dlfcn.h>
 #include <math.h>
-#include <string.h>
 
 enum { LEAST_PAUSE_NS = 100000000, METRICS_MOST = 333, VERSION = 1 };
 
@@ -49,10 +48,7 @@ static const struct {
 enum { METRICS = sizeof metrics / sizeof *metrics };
 static_assert((int)METRICS <= (int)NVML_PROFILE_VALUES, "as many as struct nvml_profile holds");
 
-static const struct {
-    const char *symbol;
-    size_t offset;
-} symbols[] = {
+static const struct library_symbol symbols[] = {
     {"nvmlGpmQueryDeviceSupport", offsetof(struct nvml_profile_api, support)},
     {"nvmlGpmSampleAlloc", offsetof(struct nvml_profile_api, make)},
     {"nvmlGpmSampleFree", offsetof(struct nvml_profile_api, drop)},
@@ -60,15 +56,11 @@ static const struct {
     {"nvmlGpmMigSampleGet", offsetof(struct nvml_profile_api, look_at_instance)},
     {"nvmlGpmMetricsGet", offsetof(struct nvml_profile_api, compare)},
     {"nvmlDeviceGetGpuInstanceId", offsetof(struct nvml_profile_api, instance_id)},
+    {.name = NULL},
 };
 
 void device_nvml_find_profile(const struct nvml *n, struct nvml_profile_api *ret_api) {
-    struct nvml_profile_api api = {0};
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *address = dlsym(n->library, symbols[i].symbol);
-        memcpy((char *)&api + symbols[i].offset, &address, sizeof address);
-    }
-    *ret_api = api;
+    library_find(n->library, symbols, ret_api);
 }
 
 static bool is_supported(const struct nvml_profile_api *api, struct nvml_place place) {

@@ -4,6 +4,7 @@
 // same list.
 #include "machine/device/device_int.h"
 
+#include "base/json.h"
 #include "base/os.h"
 
 enum { MAX_DEVICES = 1024 };
@@ -22,12 +23,6 @@ int device_json_number(const json_t *object, const char *key, int64_t low, int64
     }
     *ret = n;
     return 0;
-}
-
-struct str device_json_text(struct arena *a, const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return str_copy(a,
-                    (struct str){json_string_value(value), (ptrdiff_t)json_string_length(value)});
 }
 
 // What the driver's function answered on the recorded machine; 0 where nothing is noted.
@@ -56,8 +51,8 @@ static int read_device(struct reading *r, const json_t *object, int index, const
         if (device_json_number(memory, keys[i].key, 0, max_bytes, -1, keys[i].bytes, why))
             return FAIL_INPUT;
     }
-    d.name = device_json_text(r->arena, object, "name");
-    d.uuid = device_json_text(r->arena, object, "uuid");
+    d.name = json_text_at(r->arena, object, "name");
+    d.uuid = json_text_at(r->arena, object, "uuid");
     if (d.name.len == 0) return fail_set(why, FAIL_INPUT, "GPU %d has no name", index);
     struct device_list *list = r->list;
     *arena_push(r->arena, &list->items, &list->count, &list->capacity) = d;
@@ -94,7 +89,7 @@ int device_recording_read(struct reading *r, const json_t *machine, struct fail 
         return fail_set(why, FAIL_INPUT, "\"machine\" is %lld; this program reads version 1",
                         (long long)version);
     }
-    r->list->standin = device_json_text(r->arena, machine, "standin");
+    r->list->standin = json_text_at(r->arena, machine, "standin");
     int code = code_of(machine, "nvmlInit_v2");
     if (code) {
         r->list->why_none = device_code_text(r->arena, code);
@@ -102,7 +97,7 @@ int device_recording_read(struct reading *r, const json_t *machine, struct fail 
         r->is_hanging = code == NVML_TIMEOUT;
         return 0;
     }
-    r->list->driver_version = device_json_text(r->arena, machine, "driver_version");
+    r->list->driver_version = json_text_at(r->arena, machine, "driver_version");
     const json_t *devices = json_object_get(machine, "devices");
     if (!json_is_array(devices)) return fail_set(why, FAIL_INPUT, "\"devices\" is not a list");
     if (json_array_size(devices) > MAX_DEVICES) {

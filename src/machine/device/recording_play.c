@@ -5,6 +5,7 @@
 #include "machine/device/device_int.h"
 
 #include "base/clean.h"
+#include "base/json.h"
 #include "base/os.h"
 
 #include <math.h>
@@ -201,7 +202,7 @@ static int open_session(struct arena *a, struct session *s, struct fail *why) {
     struct reading r = {.arena = a, .list = &s->common.list};
     if (device_recording_read(&r, s->root, why)) return FAIL_INPUT;
     s->common.is_hanging = r.is_hanging;
-    s->common.cuda_version = device_json_text(a, s->root, "cuda_version");
+    s->common.cuda_version = json_text_at(a, s->root, "cuda_version");
     s->common.is_wsl = json_is_true(json_object_get(s->root, "is_wsl"));
     s->places = arena_new(a, struct played, r.count + 1);
     for (ptrdiff_t i = 0; i < r.count; i++) {

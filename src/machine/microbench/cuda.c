@@ -3,18 +3,15 @@
 // with, and what a failed call says.
 #include "machine/microbench/microbench_int.h"
 
-#include <dlfcn.h>
+#include "base/library.h"
+
 #include <stddef.h>
 
 // WSL's folder is not always in the loader's path.
-static const char *const libraries[] = {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"};
+static const char *const libraries[] = {"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", NULL};
 
 #define AT(member) offsetof(struct cuda_api, member)
-static const struct symbol {
-    const char *name;
-    size_t offset;
-    bool is_required;
-} symbols[] = {
+static const struct library_symbol symbols[] = {
     {"cuInit", AT(init), true},
     {"cuDriverGetVersion", AT(driver_version), true},
     {"cuDeviceGetCount", AT(count), true},
@@ -39,22 +36,18 @@ static const struct symbol {
     {"cuEventElapsedTime", AT(event_ms), true},
     {"cuGetErrorString", AT(error_text), false},
     {"batchfit_standin", AT(standin), false},
+    {.name = NULL},
 };
 
 bool microbench_cuda_load(struct cuda *c) {
-    void *library = NULL;
-    for (size_t i = 0; i < sizeof libraries / sizeof *libraries && !library; i++) {
-        library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
-    }
+    void *library = library_open(libraries);
     if (!library) {
         c->failed = STR("no CUDA driver library (libcuda.so.1) was found");
         return false;
     }
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *found = dlsym(library, symbols[i].name);
-        *(void **)(void *)((char *)&c->api + symbols[i].offset) = found;
-        if (found || !symbols[i].is_required) continue;
-        c->failed = str_format(c->arena, "libcuda.so.1 has no %s: it is too old", symbols[i].name);
+    const char *missing = library_find(library, symbols, &c->api);
+    if (missing) {
+        c->failed = str_format(c->arena, "libcuda.so.1 has no %s: it is too old", missing);
         return false;
     }
     if (c->api.standin) c->standin = str_copy(c->arena, str_of(c->api.standin()));

@@ -210,16 +210,16 @@ static struct recover_decision next_ended(struct arena *a, const struct recover_
 
 // --- From where ----------------------------------------------------------------------------------
 
-static bool is_same_file(struct recover_file a, struct recover_file b) {
+bool recover_file_is(struct recover_file a, struct recover_file b) {
     return a.written == b.written && str_equal(a.path, b.path);
 }
 
 static bool is_passed_over(const struct recover_state *s, const struct recover_decision *d,
                            struct recover_file file) {
-    if (is_same_file(d->passed_over, file)) return true;
+    if (recover_file_is(d->passed_over, file)) return true;
     for (ptrdiff_t i = 0; i < s->checkpoint_count; i++) {
         const struct recover_checkpoint *c = &s->checkpoints[i];
-        if (c->is_passed_over && is_same_file(c->file, file)) return true;
+        if (c->is_passed_over && recover_file_is(c->file, file)) return true;
     }
     return false;
 }

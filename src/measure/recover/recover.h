@@ -83,6 +83,7 @@ struct recover_file {
     struct str path;
     int64_t written;
 };
+bool recover_file_is(struct recover_file a, struct recover_file b); // the same, as it was
 struct recover_checkpoint {
     struct recover_file file;
     int64_t samples; // -1: not known

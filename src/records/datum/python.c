@@ -11,10 +11,6 @@ enum mode { RUNS, MAY_RUN, PASSED_OVER };
 
 static void statement(struct module *m, enum mode mode, int depth);
 
-static bool is(const struct module *m, const char *sign) {
-    return datum_lexer_is(&m->lex, sign);
-}
-
 static bool is_line_end(const struct module *m) {
     return m->lex.token.kind == TOKEN_LINE || m->lex.token.kind == TOKEN_END;
 }

@@ -8,10 +8,6 @@ struct arguments {
     struct datum *list, *map; // either is_open: there are more
 };
 
-static bool is(const struct module *m, const char *sign) {
-    return datum_lexer_is(&m->lex, sign);
-}
-
 void datum_python_open(struct module *m, struct datum *v) {
     if (v->kind != DATUM_UNKNOWN || v->is_import) return;
     v->kind = DATUM_MAP;

@@ -7,16 +7,8 @@
 
 enum { TEMPLATE_MAX = 200 }; // bytes of {{_base_.x}}
 
-static const struct token *now(const struct module *m) {
-    return &m->lex.token;
-}
-
 static ptrdiff_t begin_of(const struct module *m) {
     return now(m)->text.p - m->lex.text.p;
-}
-
-static bool is(const struct module *m, const char *sign) {
-    return datum_lexer_is(&m->lex, sign);
 }
 
 // --- Names and brackets --------------------------------------------------------------------------

@@ -6,10 +6,6 @@
 
 enum { FILES_MAX = 200, CHAIN_MAX = 40 };
 
-static bool is(const struct module *m, const char *sign) {
-    return datum_lexer_is(&m->lex, sign);
-}
-
 static bool is_line_end(const struct module *m) {
     return m->lex.token.kind == TOKEN_LINE || m->lex.token.kind == TOKEN_END || is(m, ";");
 }

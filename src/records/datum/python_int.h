@@ -71,6 +71,13 @@ struct module {
     bool is_uncertain;     // in a block that may not run
     bool is_program;
 };
+static inline const struct token *now(const struct module *m) {
+    return &m->lex.token;
+}
+static inline bool is(const struct module *m, const char *sign) {
+    return datum_lexer_is(&m->lex, sign);
+}
+
 // --- python_place.c ------------------------------------------------------------------------------
 
 // Ends the reading; the module is at its end afterwards.

@@ -9,14 +9,6 @@
 
 enum { SHOWN = 60 }; // bytes of a value that only the program knows
 
-static const struct token *now(const struct module *m) {
-    return &m->lex.token;
-}
-
-static bool is(const struct module *m, const char *sign) {
-    return datum_lexer_is(&m->lex, sign);
-}
-
 void datum_python_stop(struct module *m, ptrdiff_t at, const char *format, ...) {
     char message[300];
     va_list args;

@@ -3,16 +3,14 @@
 // constants are its header's; the calls used here are those of PostgreSQL 9.1 on.
 #include "records/store/link_int.h"
 
+#include "base/library.h"
+
 #include <dlfcn.h>
-#include <string.h>
 
 static const char library_name[] = "libpq.so.5"; // the same since PostgreSQL 8.2
 
-#define ROW(name) {"PQ" #name, offsetof(struct store_libpq, name)},
-static const struct {
-    const char *name;
-    size_t offset;
-} symbols[] = {STORE_LIBPQ_CALLS(ROW)};
+#define ROW(name) {"PQ" #name, offsetof(struct store_libpq, name), true},
+static const struct library_symbol symbols[] = {STORE_LIBPQ_CALLS(ROW){.name = NULL}};
 
 int store_libpq_load(struct store_libpq *ret_library, struct fail *why) {
     void *handle = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
@@ -21,14 +19,8 @@ int store_libpq_load(struct store_libpq *ret_library, struct fail *why) {
                  library_name, dlerror());
         return fail_hint(why, "apt install libpq5 (Fedora: dnf install libpq)");
     }
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *address = dlsym(handle, symbols[i].name);
-        if (!address) {
-            dlclose(handle);
-            return fail_set(why, FAIL_MACHINE, "%s has no %s: it is too old", library_name,
-                            symbols[i].name);
-        }
-        memcpy((char *)ret_library + symbols[i].offset, &address, sizeof address);
-    }
-    return 0;
+    const char *missing = library_find(handle, symbols, ret_library);
+    if (!missing) return 0;
+    dlclose(handle);
+    return fail_set(why, FAIL_MACHINE, "%s has no %s: it is too old", library_name, missing);
 }

@@ -70,20 +70,16 @@ struct run_files run_files_find(struct run *r, struct arena *a) {
     return files;
 }
 
-static bool is_same(struct recover_file a, struct recover_file b) {
-    return a.written == b.written && str_equal(a.path, b.path);
-}
-
 static bool is_among(struct run_files files, struct recover_file file) {
     for (ptrdiff_t i = 0; i < files.count; i++) {
-        if (is_same(files.items[i], file)) return true;
+        if (recover_file_is(files.items[i], file)) return true;
     }
     return false;
 }
 
 bool run_files_logged(const struct recover_state *s, struct recover_file file) {
     ptrdiff_t i = s->checkpoint_count - 1;
-    while (i >= 0 && !is_same(s->checkpoints[i].file, file)) i--;
+    while (i >= 0 && !recover_file_is(s->checkpoints[i].file, file)) i--;
     return i >= 0;
 }
 
@@ -123,7 +119,7 @@ static bool is_of_this_run(const struct run *r, struct recover_file file) {
 static void add_logged(const struct run *r, struct run_files all, struct run_files *usable) {
     for (ptrdiff_t at = r->state.checkpoint_count - 1; at >= 0; at--) {
         for (ptrdiff_t i = 0; i < all.count; i++) {
-            if (is_same(r->state.checkpoints[at].file, all.items[i])) {
+            if (recover_file_is(r->state.checkpoints[at].file, all.items[i])) {
                 usable->items[usable->count++] = all.items[i];
                 break;
             }

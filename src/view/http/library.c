@@ -5,6 +5,8 @@
 // here are those of 0.9.60 on.
 #include "view/http/http_int.h"
 
+#include "base/library.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,11 +16,8 @@ static const char library_name[] = "libmicrohttpd.so.12"; // the same from 0.9.3
 // Of TLS; the older ones are broken.
 static char versions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
-#define HTTP_LIBRARY_ROW(name) {"MHD_" #name, offsetof(struct http_library, name)},
-static const struct symbol {
-    const char *name;
-    size_t offset;
-} symbols[] = {HTTP_LIBRARY_CALLS(HTTP_LIBRARY_ROW)};
+#define HTTP_LIBRARY_ROW(name) {"MHD_" #name, offsetof(struct http_library, name), true},
+static const struct library_symbol symbols[] = {HTTP_LIBRARY_CALLS(HTTP_LIBRARY_ROW){.name = NULL}};
 
 #ifdef HTTP_LIBRARY_LINKED
 #define HTTP_LIBRARY_CALL(name) .name = MHD_##name,
@@ -36,16 +35,10 @@ static int load(struct http_library *ret_library, struct fail *why) {
                               "Fedora: dnf install libmicrohttpd)");
     }
     ret_library->handle = handle;
-    for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {
-        void *address = dlsym(handle, symbols[i].name);
-        if (!address) {
-            dlclose(handle);
-            return fail_set(why, FAIL_MACHINE, "%s has no %s: it is too old", library_name,
-                            symbols[i].name);
-        }
-        memcpy((char *)ret_library + symbols[i].offset, &address, sizeof address);
-    }
-    return 0;
+    const char *missing = library_find(handle, symbols, ret_library);
+    if (!missing) return 0;
+    dlclose(handle);
+    return fail_set(why, FAIL_MACHINE, "%s has no %s: it is too old", library_name, missing);
 }
 
 int http_library_open(bool needs_tls, struct http_library *ret_library, struct fail *why) {
