@@ -28,7 +28,8 @@ static const char smaller[] =
 
 // Signatures whose words only usually mean their row: CAUSE_AMBIGUOUS, in the signature's words.
 static const char likely[] = "cublas-alloc save-failed network-warned bus-error nccl gloo "
-                             "rendezvous child-failed exit-status";
+                             "rendezvous child-failed exit-status unknown-error state-dict-warned "
+                             "cublas-invalid";
 
 static const struct row {
     const char *id, *what;
@@ -113,15 +114,16 @@ static const struct row {
     {"card.errors", "the GPU reports errors", NULL, "trend.state trend.xid trend.ecc trend.replays",
      CAUSE_SAID, cause_told, 0, "dmesg | grep Xid; reset or replace the GPU"},
     {"card.driver", "driver, PyTorch and GPU do not match",
-     "old-driver no-cuda no-kernel-image no-bf16 library-mismatch", NULL, CAUSE_SAID, NULL, 0,
-     NULL},
+     "old-driver no-cuda no-kernel-image no-bf16 library-mismatch cublas-invalid", NULL, CAUSE_SAID,
+     NULL, 0, NULL},
     {"card.throttled", "heat or the power supply limits the GPU's clocks", NULL,
      "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
      "improve cooling and power supply, or lower the power limit: a steady clock is better than a "
      "sawtooth"},
     // Setup.
     {"setup.software", "a module, library, file or permission is missing, or does not match",
-     "import bitsandbytes cuda-extension missing-file permission no-command network hub-access "
+     "import bitsandbytes cpu-build cuda-extension missing-file permission no-command network "
+     "hub-access "
      "network-warned",
      NULL, CAUSE_SAID, NULL, 0, NULL},
     {"setup.arguments", "the program rejected its arguments or its terminal",
@@ -185,15 +187,16 @@ static const struct row {
      "nccl gloo rendezvous child-failed engine-failed port-in-use duplicate-gpu", NULL, CAUSE_SAID,
      cause_named, 0, NULL},
     {"ended.error", "the program's own error",
-     "own-error exit-status state-dict checkpoint-broken weights-only shapes wrong-device "
+     "own-error unknown-error exit-status state-dict state-dict-warned checkpoint-broken "
+     "weights-only shapes wrong-device "
      "unused-parameters cuda-fork compile no-grad unscale-fp16 precisions index-range collate "
-     "pad-token worker-pickle deepspeed-batch meta-tensor file-system",
+     "pad-token worker-pickle deepspeed-batch meta-tensor file-system no-operator inplace "
+     "backward-twice no-main-guard",
      NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"ended.crash", "native code crashed", "crash abort signal", NULL, CAUSE_AMBIGUOUS, NULL, 0,
      NULL},
-    {"ended.interrupted", "it was interrupted", "interrupted", NULL, CAUSE_SAID, NULL, 0,
-     "by a user, a job scheduler's time limit or a lost terminal: restart it from its newest "
-     "checkpoint"},
+    {"ended.interrupted", "it was interrupted", "interrupted time-limit preempted node-failed",
+     NULL, CAUSE_SAID, cause_named, 0, NULL},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

@@ -142,9 +142,13 @@ static void find_rows(struct ruling *r) {
     }
 }
 
-// "RuntimeError:" whose message begins on the next line; -1: it has none.
+// "RuntimeError:" (a debugger's without the colon) whose message begins on the next line; -1: it
+// has none.
 static ptrdiff_t message_of(const struct failure_text *t, ptrdiff_t exception) {
-    if (!str_ends(str_trim(t->lines[exception].bare), STR(":"))) return -1;
+    const struct failure_line *line = &t->lines[exception];
+    if (!str_ends(str_trim(line->bare), STR(":")) &&
+        str_find(line->text, str_of(FAILURE_DEBUGGER)) < 0)
+        return -1;
     for (ptrdiff_t i = exception + 1; i < t->count && i <= exception + MESSAGE_LINES; i++) {
         if (t->lines[i].chain > 0) return -1;
         if (str_trim(t->lines[i].bare).len > 0) return i;
@@ -234,6 +238,16 @@ static bool is_crash(int s) {
     return s == SIGSEGV || s == SIGABRT || s == SIGFPE || s == SIGILL;
 }
 
+// "KeyError: 'pos_text'": of the types that Python raises for a mistake in a program.
+static bool is_mistake(struct str exception) {
+    static const char types[] =
+        "ArithmeticError AssertionError AttributeError EOFError FloatingPointError "
+        "IndentationError IndexError KeyError LookupError NameError NotImplementedError "
+        "OverflowError RecursionError StopIteration SyntaxError TabError TypeError "
+        "UnboundLocalError UnicodeDecodeError UnicodeEncodeError ValueError ZeroDivisionError";
+    return str_has_word(str_of(types), str_trim(str_cut(&exception, ':')));
+}
+
 // Rows that no text finds: whether each is so, and perhaps the line that shows it.
 static void find_facts(struct ruling *r) {
     const struct failure_facts *f = r->facts;
@@ -261,7 +275,8 @@ static void find_facts(struct ruling *r) {
         {"killed", is_dead, killed_at},
         {"interrupted", signal == SIGINT || signal == SIGTERM || signal == SIGHUP, -1},
         {"signal", signal != 0, -1},
-        {"own-error", own >= 0, own},
+        {"own-error", own >= 0 && is_mistake(r->t.lines[own].bare), own},
+        {"unknown-error", own >= 0, own},
         {"exit-status", f->has_status && !is_clean(f), -1},
         {"clean", true, -1},
     };

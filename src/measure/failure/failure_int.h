@@ -26,6 +26,9 @@ enum {
 // The table's two parts; each ends with a row without an id.
 extern const struct failure_signature failure_signatures_memory[], failure_signatures_other[];
 
+// What VS Code's debugger puts before the type of an exception.
+#define FAILURE_DEBUGGER "Exception has occurred: "
+
 // A line of the output without escape sequences.
 struct failure_line {
     struct str text; // as printed

@@ -92,9 +92,15 @@ static ptrdiff_t time_prefix(struct str s) {
     return n < s.len && s.p[n] == ' ' ? n : 0;
 }
 
+// "Exception has occurred: RuntimeError" (VS Code).
+static ptrdiff_t debugger_prefix(struct str s) {
+    struct str head = str_of(FAILURE_DEBUGGER);
+    return str_starts(s, head) ? head.len : 0;
+}
+
 static struct str bare_of(struct str s) {
     static ptrdiff_t (*const prefixes[])(struct str s) = {bracket_prefix, label_prefix, ray_prefix,
-                                                          time_prefix};
+                                                          time_prefix, debugger_prefix};
     for (size_t i = 0; i < 2 * sizeof prefixes / sizeof *prefixes; i++) {
         ptrdiff_t n = prefixes[i % (sizeof prefixes / sizeof *prefixes)](s);
         if (n > 0 && n < s.len && s.p[n] == ' ') n++;

@@ -57,6 +57,13 @@ const struct failure_signature failure_signatures_other[] = {
      "Could not load library libcu\nUnable to load any of {libcudnn\nLoaded runtime CuDNN library: "
      "\ncuDNN version incompatibility\nCUDNN_STATUS_VERSION_MISMATCH",
      RANK_AMBIGUOUS + 1},
+    {"cublas-invalid", FAILURE_CRASH,
+     "cuBLAS refused a call, usually because another cuBLAS than PyTorch's was loaded",
+     "unset LD_LIBRARY_PATH, and only one nvidia-cublas package (pip list); if that does not help, "
+     "a PyTorch "
+     "for this GPU's CUDA, then the sizes of the tensors",
+     "CUBLAS_STATUS_INVALID_VALUE\nCUBLAS_STATUS_NOT_SUPPORTED\nCUBLAS_STATUS_ARCH_MISMATCH",
+     RANK_AMBIGUOUS},
     {"old-driver", FAILURE_CRASH,
      "the NVIDIA driver is missing, too old for this PyTorch, or not ready",
      "install a newer driver, or a PyTorch for an older CUDA; if the system is not yet "
@@ -87,6 +94,13 @@ const struct failure_signature failure_signatures_other[] = {
      "CUDA Setup failed despite GPU being available\nCUDA SETUP: Setup Failed\n"
      "Could not load bitsandbytes native library\nbitsandbytes was compiled without GPU support",
      RANK_SETUP + 3, false, true},
+    {"cpu-build", FAILURE_CRASH, "a package was installed without its CUDA part",
+     "install it in the version for this PyTorch and CUDA (torchvision and torchaudio from "
+     "PyTorch's "
+     "index), or build it on a machine with CUDA",
+     "Could not run 'torchvision::\nNot compiled with GPU support\nNot compiled with CUDA support\n"
+     "is not compiled with CUDA support\nwas not compiled with CUDA\nCouldn't load custom C++ ops",
+     RANK_OWN + 1},
     {"cuda-extension", FAILURE_CRASH, "a CUDA extension could not be built on this machine",
      "install the CUDA toolkit version that this PyTorch was built with (CUDA_HOME, nvcc "
      "--version), ninja and a compiler; or use a prebuilt wheel",
@@ -97,7 +111,9 @@ const struct failure_signature failure_signatures_other[] = {
     {"network", FAILURE_CRASH, "a download failed: the network, a proxy or the server", offline,
      "Error: &Max retries exceeded with url\n^OSError: We couldn't connect to '\n"
      "Temporary failure in name resolution\nError: &CERTIFICATE_VERIFY_FAILED\n"
-     "^huggingface_hub.&Error: \n^urllib.error.",
+     "^huggingface_hub.&Error: \n^urllib.error.\n^urllib3.exceptions.\n^requests.exceptions.\n"
+     "^httpx.\n^aiohttp.client_exceptions.\n^http.client.\n"
+     "Consistency check failed: file should be of size",
      RANK_SETUP},
     {"hub-access", FAILURE_CRASH, "the hub has no such model or dataset, or denies you access",
      "check the spelling of the name or path; run huggingface-cli login, and accept the model's "
@@ -141,11 +157,14 @@ const struct failure_signature failure_signatures_other[] = {
      "check the output folder with df -h and df -i, its quota and its mount; keep fewer "
      "checkpoints (save_total_limit)",
      "PytorchStreamWriter failed writing\n] . unexpected pos \niostream error\n"
+     "^RuntimeError: File & cannot be opened.$\n"
      "RuntimeError: write(): fd &failed with\nbasic_ios::clear",
      RANK_SETUP},
     {"disk-full", FAILURE_CRASH, "a disk is full",
      "free space in the output and temporary folders (for multiprocessing's arrays: /dev/shm)",
-     "No space left on device\nDisk quota exceeded\nThere is not enough space on the disk",
+     "No space left on device\nDisk quota exceeded\nThere is not enough space on the disk\n"
+     "The node was low on resource: ephemeral-storage\n[DiskPressure]\n"
+     "ephemeral local storage usage exceeds",
      RANK_SETUP + 1},
     {"file-system", FAILURE_CRASH, "a disk or network file system failed",
      "check the mount, its server and dmesg; if it was printing, its terminal was closed (nohup, "
@@ -191,7 +210,8 @@ const struct failure_signature failure_signatures_other[] = {
     {"nccl", FAILURE_COMMUNICATION, "NCCL failed", other_rank,
      "NCCL error\nunhandled system error\nunhandled cuda error\nncclSystemError\n"
      "ncclInternalError\nncclRemoteError\ntorch.distributed.DistBackendError\n"
-     "NCCL communicator was aborted",
+     "NCCL communicator was aborted\nNCCL WARN&failed : \n"
+     "NCCL WARN&Connection closed by remote peer",
      RANK_SYMPTOM},
     {"gloo", FAILURE_COMMUNICATION, "another rank disappeared: a connection was lost", other_rank,
      "gloo/transport\nGloo connectFullMesh failed\n^RuntimeError: Connection reset by peer\n"
@@ -262,19 +282,45 @@ const struct failure_signature failure_signatures_other[] = {
      "DataLoader worker (pid& exited unexpectedly\nbackground workers are no longer alive\n"
      "DataLoader worker (pid&is killed by signal: Terminated",
      RANK_SYMPTOM - 1},
-    {"interrupted", FAILURE_KILLED, "interrupted", "",
+    {"interrupted", FAILURE_KILLED, "it was interrupted",
+     "by a user, a job scheduler or a lost terminal: restart it from its newest checkpoint",
      "^KeyboardInterrupt\n^Terminated$\n"
      "(exitcode: -15)\nexits with return code = -15$\n"
-     "SignalException: Process & got signal:\nslurmstepd: & CANCELLED AT \n"
-     "PBS: job killed: walltime \njob killed after reaching LSF run time limit",
+     "SignalException: Process & got signal:\nslurmstepd: & CANCELLED AT ",
      RANK_LAUNCHER - 1},
+    // What a scheduler did explains all that programs print when they are stopped.
+    {"time-limit", FAILURE_KILLED, "the job scheduler's time limit ended it",
+     "ask for a longer limit (sbatch --time), or save before it comes (sbatch --signal=USR1@300) "
+     "and "
+     "restart from the newest checkpoint",
+     " CANCELLED AT &DUE TO TIME LIMIT\nPBS: job killed: walltime \n"
+     "job killed after reaching LSF run time limit\nTERM_RUNLIMIT: \n"
+     "active on the node longer than the specified deadline",
+     RANK_KILLED - 1},
+    {"preempted", FAILURE_KILLED, "the job scheduler stopped it for another job, or to requeue it",
+     "restart it from its newest checkpoint (sbatch --requeue does so by itself); a partition or "
+     "queue "
+     "that is not preempted",
+     " CANCELLED AT &DUE TO PREEMPTION\n CANCELLED AT &DUE TO JOB REQUEUE\n"
+     "Preempted in order to admit\nPreempted by &on node ",
+     RANK_KILLED - 1},
+    {"node-failed", FAILURE_KILLED, "the machine that it ran on failed or was lost",
+     "restart it from its newest checkpoint on another node, and tell the "
+     "administrators",
+     " CANCELLED AT &DUE TO NODE FAIL\nsrun: error: Node failure on \n(node failure)\n"
+     "Node is not ready\nTaint manager&deletion of pod",
+     RANK_KILLED - 1},
     {"signal", FAILURE_KILLED, "ended by a signal", "", NULL, RANK_STATUS + 1},
 
     // The program's own errors for which the usual help is known.
     {"state-dict", FAILURE_CRASH, "the checkpoint is of another model",
-     "the model's settings with which it was saved (classes, widths, vocabulary); strict=False, or "
-     "only the weights that fit, where that is meant",
+     "use the model's settings with which it was saved (classes, widths, vocabulary: "
+     "resize_token_embeddings); strict=False, or only the weights that fit, where that is meant",
      "Error(s) in loading state_dict for", RANK_OWN},
+    {"state-dict-warned", FAILURE_CRASH, "a checkpoint is of another model, and the log ends there",
+     "use the model's settings with which it was saved (classes, widths, vocabulary: "
+     "resize_token_embeddings)",
+     "size mismatch for &copying a param with shape", RANK_STATUS + 2},
     {"checkpoint-broken", FAILURE_CRASH, "a checkpoint cannot be read: cut off, or no checkpoint",
      "the size of the file (git lfs pull, if it is a pointer), the one before it, or a new "
      "download",
@@ -291,7 +337,8 @@ const struct failure_signature failure_signatures_other[] = {
      "Cannot re-initialize CUDA in forked subprocess\nCUDA error: initialization error", RANK_OWN},
     {"compile", FAILURE_CRASH, "torch.compile could not compile the model",
      "TORCH_COMPILE_DISABLE=1 runs it without; a C compiler (gcc); the lines above name the code",
-     "torch._dynamo.exc.BackendCompilerFailed\ntorch._inductor.exc.InductorError\n"
+     "torch._dynamo.exc.\ntorch._inductor.exc.\ntorch._inductor.graph: [ERROR]\n"
+     "LoweringException: \nbackend='&' raised:\n"
      "Failed to find C compiler\nCannot find a working triton installation",
      RANK_OWN + 1},
     {"shapes", FAILURE_CRASH, "the sizes of a layer and its input do not match",
@@ -349,8 +396,34 @@ const struct failure_signature failure_signatures_other[] = {
      "leave one out, or set all to \"auto\"; a world size of 1 means no launcher was used",
      "Check batch related parameters", RANK_OWN},
 
+    {"no-operator", FAILURE_CRASH, "this kind of device lacks an operator of the model",
+     "PYTORCH_ENABLE_MPS_FALLBACK=1 runs it on the CPU of a Mac; a newer PyTorch; or move that "
+     "part to "
+     "the CPU",
+     "is not currently implemented for the &device\nis not current implemented for the &device\n"
+     "Could not run 'aten::&with arguments from the '&' backend",
+     RANK_OWN + 1},
+    {"inplace", FAILURE_CRASH, "a tensor that backward needs was changed in place",
+     "torch.autograd.set_detect_anomaly(True) names the operation: write x = x + y for x += y, and "
+     "inplace=False",
+     "has been modified by an inplace operation", RANK_OWN},
+    {"backward-twice", FAILURE_CRASH, "backward ran twice over the same graph",
+     "detach what is kept from step to step (hidden states, losses), or one backward for the sum; "
+     "retain_graph=True only where both are meant",
+     "Trying to backward through the graph a second time", RANK_OWN},
+    {"no-main-guard", FAILURE_CRASH, "a worker process started the whole script again",
+     "put the training under if __name__ == \"__main__\": (Windows and macOS start workers so), or "
+     "use no "
+     "workers",
+     "current process has finished its bootstrapping phase.", RANK_OWN + 1},
     // The rest.
-    {"own-error", FAILURE_CRASH, "the program's own error", "see the last lines", NULL, RANK_OWN},
+    {"own-error", FAILURE_CRASH, "the program's own error",
+     "see the last lines: the last frame in your own files is where to look", NULL, RANK_OWN},
+    // Of a type that Python itself does not raise for a mistake in a program.
+    {"unknown-error", FAILURE_CRASH, "an error that batchfit does not know",
+     "read it and the lines above it; if it does not say enough, send the whole output with stderr "
+     "(2>&1), and the versions (pip freeze, nvidia-smi)",
+     NULL, RANK_OWN},
     {"exit-status", FAILURE_CRASH, "failed without a known message", "the last lines may say why",
      NULL, RANK_STATUS},
     {"clean", FAILURE_CLEAN, "ended normally", "", NULL, RANK_CLEAN},

@@ -11,7 +11,7 @@ const struct failure_signature failure_signatures_memory[] = {
     {"cuda-oom", FAILURE_MEMORY, "the GPU's memory ran out (PyTorch's CUDA allocator)", smaller,
      "CUDA out of memory. Tried to allocate\n^torch.OutOfMemoryError\n"
      "^torch.cuda.OutOfMemoryError\n^OutOfMemoryError: CUDA\nOutOfMemoryError: Allocation on "
-     "device",
+     "device\nried to allocate &(GPU &total capacity; &already allocated",
      RANK_MEMORY},
     {"hip-oom", FAILURE_MEMORY, "the GPU's memory ran out (PyTorch's HIP allocator)", smaller,
      "HIP out of memory. Tried to allocate\nHSA_STATUS_ERROR_OUT_OF_RESOURCES\nHIP error: out of "
@@ -22,8 +22,12 @@ const struct failure_signature failure_signatures_memory[] = {
      "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY\nZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY\n"
      "PI_ERROR_OUT_OF_RESOURCES\nUR_RESULT_ERROR_OUT_OF_RESOURCES",
      RANK_MEMORY + 1},
-    {"other-oom", FAILURE_MEMORY, "the device's memory ran out (a vendor's PyTorch)", smaller,
-     " out of memory. Tried to allocate", RANK_MEMORY - 2},
+    {"other-oom", FAILURE_MEMORY,
+     "the device's memory ran out (a vendor's PyTorch, or another library)", smaller,
+     " out of memory. Tried to allocate\nNCudaLib::TOutOfMemoryError\n"
+     "Memory allocation error on worker \nCL_MEM_OBJECT_ALLOCATION_FAILURE\n"
+     "Video memory allocation failed!",
+     RANK_MEMORY - 2},
     {"mps-oom", FAILURE_MEMORY, "the memory available to Metal ran out (PyTorch's MPS allocator)",
      smaller, "MPS backend out of memory (\nkIOGPUCommandBufferCallbackErrorOutOfMemory",
      RANK_MEMORY},
@@ -34,6 +38,7 @@ const struct failure_signature failure_signatures_memory[] = {
      "CUDA error: out of memory\nCUDA driver error: out of memory\ncuda runtime error (2) : out of "
      "memory\n"
      "CUDA_ERROR_OUT_OF_MEMORY\ncudaErrorMemoryAllocation\nout_of_memory: CUDA error\n"
+     "CUDA error &: out of memory\nfailed to allocate & from device: \n"
      "cudaMalloc&out of memory\nCUDA failure 2: out of memory",
      RANK_MEMORY - 1},
     {"cupy-oom", FAILURE_MEMORY, "the GPU's memory ran out (CuPy)", smaller,
@@ -51,7 +56,8 @@ const struct failure_signature failure_signatures_memory[] = {
      "uses the GPU",
      "No available memory for the cache blocks\nnumber of tokens that can be stored in KV cache\n"
      "larger than the available KV cache memory\nis less than desired GPU memory utilization\n"
-     "Not enough memory. Please try to increase --mem-fraction-static",
+     "Not enough memory. Please try to increase --mem-fraction-static\n"
+     "Not enought memory. Please try to increase --mem-fraction-static",
      RANK_LIBRARY},
     {"cublas-alloc", FAILURE_MEMORY, "cuBLAS could not allocate its workspace", smaller,
      "CUBLAS_STATUS_ALLOC_FAILED", RANK_LIBRARY},
@@ -70,7 +76,8 @@ const struct failure_signature failure_signatures_memory[] = {
      RANK_MEMORY},
     {"tensorflow-oom", FAILURE_MEMORY, "the device's memory ran out (TensorFlow)", smaller,
      "OOM when allocating tensor with shape\nResourceExhaustedError&failed to allocate memory\n"
-     "ResourceExhaustedError: Out of memory while trying\nDst tensor is not initialized",
+     "ResourceExhaustedError: Out of memory while trying\nDst tensor is not initialized\n"
+     "_bfc) ran out of memory trying to allocate &Current allocation summary follows",
      RANK_MEMORY},
     {"no-batch-fits", FAILURE_MEMORY, "the program's own search found no batch that fits", smaller,
      "No executable batch size found, reached zero", RANK_LIBRARY - 1},
@@ -95,7 +102,9 @@ const struct failure_signature failure_signatures_memory[] = {
      "job killed after reaching LSF memory usage limit\nOOMKilled\n"
      "due to the node running low on memory\nsrun: error: &: Out Of Memory\n"
      "invoked oom-killer: \nkilled due to memory pressure (OOM)\n"
-     "The node was low on resource: memory\nContainer killed by YARN for exceeding &memory limits\n"
+     "The node was low on resource: memory\n[MemoryPressure]\n"
+     "systemd-oomd&Killed &due to memory \nsystemd-oomd killed &process(es) in this unit\n"
+     "earlyoom&sending SIG\nContainer killed by YARN for exceeding &memory limits\n"
      "running beyond physical memory limits\nYour notebook tried to allocate more memory than is\n"
      "Your session crashed after using all available RAM",
      RANK_COUNTED + 3},
@@ -103,7 +112,7 @@ const struct failure_signature failure_signatures_memory[] = {
      "a smaller batch, fewer loader workers, or fewer other programs on this machine", NULL,
      RANK_COUNTED},
     {"cpu-allocator", FAILURE_MEMORY,
-     "the machine's memory, or its limit, ran out (PyTorch's CPU allocator)", smaller,
+     "the machine's memory, or its limit, ran out (PyTorch's CPU allocator)", fewer,
      "DefaultCPUAllocator: can't allocate memory\nDefaultCPUAllocator: not enough memory\n"
      "posix_memalign&Cannot allocate memory",
      RANK_MEMORY},
@@ -125,7 +134,9 @@ const struct failure_signature failure_signatures_memory[] = {
      "failed to map segment from shared object\ncannot allocate memory for thread-local data",
      RANK_LIBRARY},
     {"errno-memory", FAILURE_MEMORY, "the system could not allocate memory", fewer,
-     "Cannot allocate memory\n[WinError 1455]\nos error 1455", RANK_LIBRARY},
+     "Cannot allocate memory\n[WinError 1455]\nos error 1455\nOut of Host Memory\n"
+     "CL_OUT_OF_HOST_MEMORY",
+     RANK_LIBRARY},
     {"worker-oom", FAILURE_MEMORY, "a loader worker was killed, usually by the kernel for memory",
      "fewer loader workers, a smaller prefetch factor, a smaller batch",
      "DataLoader worker (pid & is killed by signal: Killed", RANK_CRASH + 2, true},
@@ -142,7 +153,8 @@ const struct failure_signature failure_signatures_memory[] = {
      "insufficient shared memory (shm)\nworkers are out of shared memory", RANK_MEMORY - 2},
     {"shm-full", FAILURE_MEMORY, "/dev/shm is full", larger_shm,
      "shared memory&No space left on device\nunable to write to file </torch_\n"
-     "file </torch_&No space left on device\n/dev/shm&No space left on device\nError while "
+     "file </torch_&No space left on device\n/dev/shm&No space left on device\nUsage of EmptyDir "
+     "volume \"&shm\" exceeds the limit\nError while "
      "creating shared memory segment /dev/shm/nccl",
      RANK_MEMORY - 2},
     {"bus-error", FAILURE_MEMORY, "bus error: /dev/shm is full, or a mapped file was truncated",

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What doctor says, as text and as JSON (doc/formats/doctor.md).
+#include "view/show/show.h"
 #include "base/out.h"
 #include "base/say.h"
 #include "base/unit.h"
 #include "verbs/doctor/doctor.h"
-#include "view/show/show.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -53,31 +53,6 @@ static struct str event_text(struct doctor *d, ptrdiff_t which) {
     return buf_str(&text);
 }
 
-static void add_cause(struct doctor *d, ptrdiff_t i, int number, struct show_style style,
-                      struct buf *out) {
-    const struct cause *c = &d->causes.items[i];
-    const bool has_details = d->options->details;
-    buf_format(out, "\n%2d. ", number);
-    struct str what = str_format(d->arena, "%s  [%s, %.0f %%]", say(c->what), c->id,
-                                 100 * cause_confidence(c->strength));
-    show_prose(out, style, i == 0 ? SHOW_BAD : SHOW_STRONG, what, 4, 4);
-    line(out, style, "also", event_text(d, i));
-    if (has_details)
-        line(out, style, "evidence", c->evidence);
-    else if (i > 0)
-        line(out, style, "evidence", without_quote(d, c));
-    line(out, style, "remedy", c->remedy);
-    struct str keys = doctor_keys(d, c);
-    while (keys.len > 0) line(out, style, "config", str_cut(&keys, '\n'));
-    if (i > 0) line(out, style, "command", doctor_command(d, c));
-}
-
-static int events(const struct doctor *d) {
-    int count = 0;
-    for (ptrdiff_t i = 0; i < d->causes.count; i++) count += !is_of_earlier(d, i);
-    return count;
-}
-
 // Three figures of the message, those that decide.
 static struct str figures(struct doctor *d) {
     const struct cause_ending *e = &d->facts.ending;
@@ -96,6 +71,48 @@ static struct str figures(struct doctor *d) {
                    STR_ARG(unit_bytes(d->arena, all[i].bytes)));
     }
     return buf_str(&b);
+}
+
+// What the headline says of the first cause besides its name. A line of the log is evidence for the
+// list below: it may be long, and what to do should not stand behind it.
+static struct str headline_figures(struct doctor *d) {
+    const struct cause *first = &d->causes.items[0];
+    struct str text = first->quote.len > 0 ? figures(d) : first->evidence;
+    return str_is(text, first->what) ? (struct str){0} : text;
+}
+
+// That it failed: what the program said of it is all that there is to tell.
+static bool says_nothing(const struct doctor *d) {
+    struct str names = STR("own-error unknown-error exit-status");
+    const struct cause *first = &d->causes.items[0];
+    return first->quote.len > 0 && str_equal(first->quote, str_trim(d->facts.ending.line)) &&
+           str_has_word(names, str_of(d->facts.ending.signature));
+}
+
+static void add_cause(struct doctor *d, ptrdiff_t i, int number, struct show_style style,
+                      struct buf *out) {
+    const struct cause *c = &d->causes.items[i];
+    const bool has_details = d->options->details;
+    buf_format(out, "\n%2d. ", number);
+    struct str what = str_format(d->arena, "%s  [%s, %.0f %%]", say(c->what), c->id,
+                                 100 * cause_confidence(c->strength));
+    show_prose(out, style, i == 0 ? SHOW_BAD : SHOW_STRONG, what, 4, 4);
+    line(out, style, "also", event_text(d, i));
+    const bool is_in_headline = i == 0 && (headline_figures(d).len > 0 || says_nothing(d));
+    if (has_details || (i == 0 && !is_in_headline))
+        line(out, style, "evidence", c->evidence);
+    else if (i > 0)
+        line(out, style, "evidence", without_quote(d, c));
+    if (i > 0 || doctor_command(d, c).len > 0) line(out, style, "remedy", c->remedy);
+    struct str keys = doctor_keys(d, c);
+    while (keys.len > 0) line(out, style, "config", str_cut(&keys, '\n'));
+    if (i > 0) line(out, style, "command", doctor_command(d, c));
+}
+
+static int events(const struct doctor *d) {
+    int count = 0;
+    for (ptrdiff_t i = 0; i < d->causes.count; i++) count += !is_of_earlier(d, i);
+    return count;
 }
 
 // What would tell more, where nothing was found.
@@ -132,6 +149,7 @@ static void add_headline(struct doctor *d, struct show_style style, struct buf *
     buf_format(&text, "%.*s (%.*s%s%.*s): %s", STR_ARG(d->source), STR_ARG(d->kind),
                d->read.len ? ", " : "", STR_ARG(d->read),
                say(first ? first->what : "nothing found"));
+    if (first && says_nothing(d)) buf_format(&text, ": %.*s", STR_ARG(first->quote));
     if (more > 0)
         buf_format(&text,
                    more == 1 ? _(" (or %d less likely cause)") : _(" (or %d less likely causes)"),
@@ -141,15 +159,15 @@ static void add_headline(struct doctor *d, struct show_style style, struct buf *
         show_prose(out, style, SHOW_PLAIN, str_of(_(advice(d))), 0, 2);
         return;
     }
-    struct str numbers = first->quote.len > 0 ? figures(d) : first->evidence;
-    if (numbers.len == 0) numbers = first->evidence;
-    if (!str_is(numbers, first->what)) show_prose(out, style, SHOW_PLAIN, numbers, 0, 2);
+    struct str numbers = headline_figures(d);
+    if (numbers.len > 0) show_prose(out, style, SHOW_PLAIN, numbers, 0, 2);
     if (doctor_is_of_gpu_memory(first) && d->effect.len > 0)
         show_prose(out, style, SHOW_PLAIN, d->effect, 0, 2);
     struct str command = doctor_command(d, first);
-    if (command.len == 0) return;
+    struct str advised = command.len > 0 ? command : say_str(first->remedy);
+    if (advised.len == 0) return;
     show_prose(out, style, SHOW_PLAIN,
-               str_format(d->arena, _("What to do: %.*s"), STR_ARG(command)), 0, 2);
+               str_format(d->arena, _("What to do: %.*s"), STR_ARG(advised)), 0, 2);
 }
 
 void doctor_print(struct doctor *d) {
