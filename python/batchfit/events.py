@@ -175,7 +175,7 @@ class Log:
         self._watcher = WATCHER(self)
         self._pinned = {}
         self.shards, self.ranks = {}, 1  # id -> sharded.Shape, of a rank's part of parameters
-        self.rounded = {}  # id -> (each, n, by): the block has each * ceil(n / by) bytes
+        self.rounded = {}  # id -> (each, n, by): the block has each * ceil(n / by) bytes; or of two factors (each, n, by, m, by)
 
     def mark(self, kind, step=0, micro=0):
         """The phase `kind` begins."""

@@ -28,9 +28,9 @@ def up(n, by):
     return -(-n // by)
 
 
-def rounded(tensor, each, n, by):
-    """Says that the tensor has each * ceil(n / by) bytes: what its size alone no longer tells."""
-    tensor.batchfit_rounded = (each, n, by)
+def rounded(tensor, each, *parts):
+    """Says that the tensor has each * ceil(n / by) bytes, parts being n, by: what its size alone no longer tells. Of two such factors: n, by, m, by."""
+    tensor.batchfit_rounded = (each, *parts)
     event = composites.STATE.rec and composites.STATE.rec.log.event_of(tensor)
     if event:  # it was seen as it was made
         composites.STATE.rec.log.rounded[event[ID]] = tensor.batchfit_rounded

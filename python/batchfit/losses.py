@@ -2,8 +2,9 @@
 """Losses that never have all logits at once, or not in fp32: liger's fused linear cross-entropy, Apple's cut one, torchtune's chunked one.
 
 Triton's kernels need a GPU; what they are given to write to is allocated by Python, and that is what stands here. Sources: liger-kernel
-0.5.2 to 0.8.5 (ops/fused_linear_cross_entropy.py, transformers/model/loss_utils.py), cut-cross-entropy 25.1.1 (cce.py, cce_lse_forward.py,
-indexed_dot.py, cce_backward.py, utils.py), torchtune 0.6.1 (modules/loss/ce_chunked_output_loss.py, and chunked_output of its
+0.5.2 to 0.8.5 (ops/fused_linear_cross_entropy.py, transformers/model/loss_utils.py), cut-cross-entropy in Axolotl's fork, 25.5.2 at 5f0c7a7 (cce.py,
+cce_lse_forward.py, indexed_dot.py, cce_backward.py, utils.py, transformers/utils.py; that of PyPI, 25.1.1, which Unsloth has, differs in locks of
+some kilobytes), torchtune 0.6.1 (modules/loss/ce_chunked_output_loss.py, and chunked_output of its
 modules/transformer.py; modules/loss/cross_entropy_loss.py).
 
 liger takes 2^n rows of tokens at a time, so many that a chunk of logits is about as large as the hidden states. That number is no sum of
@@ -19,6 +20,7 @@ import torch.nn.functional as F
 from . import composites, liger
 from .autocast import AUTOCAST
 from .errors import RecordError
+from .four_bit import rounded, up
 from .loss_words import FAMILIES, Loss, chunk_rows
 
 IGNORED = -100
@@ -120,28 +122,42 @@ def _liger_loss(model, hidden, labels, how):
 
 # ---- Apple's ---------------------------------------------------------------------------------------------------------
 
+def _locks(tokens, weight):
+    """Of the kernel that makes gradients: a word for each 128 rows and 64 columns. Where the batch, which stays free, is among the rows, a byte
+    for each and 2048 columns: no less."""
+    rows, hidden = weight.shape
+    of_tokens = torch.empty(tokens, up(hidden, 2048), dtype=torch.uint8, device=weight.device)
+    out = [rounded(of_tokens, 1, tokens, 1, hidden, 2048)]
+    if weight.requires_grad:
+        words = torch.empty(up(rows, 128), up(hidden, 64), dtype=torch.int32, device=weight.device)
+        out.append(rounded(words, 4, rows, 128, hidden, 64))
+    return out
+
+
 class _Cut(torch.autograd.Function):
+    """cce.LinearCrossEntropyFunction."""
+
     @staticmethod
-    def forward(ctx, x, weight, valid):
+    def forward(ctx, x, weight, valid, is_capped):
         tokens, device = valid.shape[0], x.device
         sums = torch.empty(tokens, dtype=torch.float32, device=device)
-        locks = torch.empty(-(-tokens // 128), dtype=torch.int32, device=device)
+        torch.empty(x.shape[0], dtype=torch.uint8, device=device)  # locks, which are fewer
         means = torch.empty(weight.shape[0], dtype=torch.float32, device=device)
-        del locks
         losses = torch.zeros(tokens, dtype=torch.float32, device=device)
+        if is_capped:
+            losses = torch.empty_like(losses)  # by one compiled kernel
         ctx.save_for_backward(x, weight, sums, valid, means)
-        return losses.add_(sums).mean()
+        return losses.add_(sums).sum()
 
     @staticmethod
     def backward(ctx, grad):
-        x, weight, sums, _, means = ctx.saved_tensors
+        x, weight, _, _, means = ctx.saved_tensors
         order = torch.argsort(means).to(torch.int32)
         grad_x = torch.zeros_like(x)
-        grad_w = torch.zeros_like(weight, dtype=x.dtype) if weight.requires_grad else None
-        groups = -(-weight.shape[1] // 64)
-        locks = [torch.zeros(-(-n // groups), groups, dtype=torch.int32, device=x.device) for n in (sums.shape[0], weight.shape[0])]
+        grad_w = torch.zeros_like(weight) if weight.requires_grad else None
+        locks = _locks(x.shape[0], weight)
         del locks, order
-        return grad_x, grad_w, None
+        return grad_x, grad_w, None, None
 
 
 def _valid(labels):
@@ -150,15 +166,18 @@ def _valid(labels):
     counts = labels[..., 1:] != IGNORED
     places = torch.empty(rows * (columns - 1), 2, dtype=torch.int64, device=labels.device)
     del counts
-    return places.to(torch.int32).sum(1)
+    places = places.to(torch.int32)
+    return places.sum(1)
 
 
 def _cut_loss(model, hidden, labels, how):
     weight = model.lm_head.weight
-    if hidden.dtype == torch.float32 and torch.is_autocast_enabled():  # its kernels take no fp32 (axolotl's plugin casts)
+    if hidden.dtype == torch.float32 and torch.is_autocast_enabled():  # its kernels take no fp32
         hidden, weight = hidden.to(torch.get_autocast_dtype("cuda")), weight.to(torch.get_autocast_dtype("cuda"))
     hidden = hidden.contiguous()
-    return _Cut.apply(hidden.view(-1, hidden.shape[-1]), weight, _valid(labels))
+    is_capped = getattr(model.config, "final_logit_softcapping", None) is not None
+    loss = _Cut.apply(hidden.view(-1, hidden.shape[-1]), weight, _valid(labels), is_capped)
+    return loss / labels.numel()  # num_items_in_batch, a number of the Trainer's
 
 
 # ---- torchtune's -----------------------------------------------------------------------------------------------------

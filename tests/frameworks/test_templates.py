@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
+import types
 import unittest
 import unittest.mock
 import weakref
@@ -14,7 +15,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from templates_helper import SHAPES, Compared, check, dims, families, record, shipped
-from batchfit import adapters, composites, four_bit, recorder, torchao_nf4, zero
+from batchfit import adapters, composites, four_bit, losses, recorder, torchao_nf4, zero
 from batchfit.dispatch import Recorder
 from batchfit.errors import RecordError, UsageError
 from batchfit.knobs import Knobs
@@ -248,6 +249,40 @@ class TestTorchao(unittest.TestCase):
         n = 4096 * 1024
         sizes = {name: t.numel() * t.element_size() for name, t in (("weight", layer.weight), *layer.named_buffers())}
         self.assertEqual(sizes, {"weight": n // 2, "scalers": n // 64, "factors": 2 * n // 16384, "mean": 2, "table": 32})
+
+
+class TestCut(unittest.TestCase):
+    """Cut cross-entropy: what the Python around its kernels allocates."""
+
+    # Of Axolotl's fork 25.5.2 (5f0c7a7) itself on meta tensors under this recorder, its kernels being no operations: 2 sequences of 257 tokens, 4096
+    # wide, a vocabulary of 1024. Locks, of 16, 1024 and 2048 bytes there, are left out
+    FORWARD = [512, 8192, 4096, 4096, 2048, 4096, 2048, 4, 4]
+    BACKWARD = [4, 4, 4096, 8192, 4096, 2 * 2 * 257 * 4096]
+
+    def allocated(self, trains):
+        composites.install()
+        rec = Recorder(Knobs("python", torch.__version__, dict(precision="bf16", optimizer="none", cublas_workspace=0)), torch.nn.Linear(1, 1))
+        composites.configure(Knobs("python", torch.__version__, {}), rec)
+        x = torch.empty(2, 257, 4096, dtype=torch.bfloat16, requires_grad=True, device="meta")
+        head = torch.nn.Linear(4096, 1024, bias=False, device="meta", dtype=torch.bfloat16).requires_grad_(trains)
+        labels = torch.empty(2, 257, dtype=torch.int64, device="meta")
+        for there in (x, head.weight, labels):
+            rec.log.ignore(there)
+        with rec:
+            rec.log.mark("forward")
+            loss = losses.TABLE["cut"](types.SimpleNamespace(lm_head=head, config=None), x, labels, None)
+            rec.log.mark("backward")
+            kept = torch.autograd.grad(loss, [x] + [head.weight] * trains)
+        self.assertEqual(len(kept), 1 + trains)
+        sizes = [e[2] if e[0] == "a" else e[1] for e in rec.log.events if e[0] in "am"]
+        return sizes[1:sizes.index("backward")], sizes[sizes.index("backward") + 1:]
+
+    def test_a_loss_is_as_the_forks_own(self):
+        for trains in (False, True):
+            forward, backward = self.allocated(trains)
+            self.assertEqual([n for n in forward if n != 514], self.FORWARD)
+            gradients = self.BACKWARD + [2 * 1024 * 4096] * trains
+            self.assertEqual(backward, gradients + [1028] + [2048] * trains)
 
 
 class TestAdapters(unittest.TestCase):
@@ -520,6 +555,11 @@ class TestShipped(Compared):
         self.compare("qwen2", "linear-full", True, "3B b4 s1000", tied=True)
         self.compare("mistral", "linear-qlora-torchao", True, "8B b1 s131072")
         self.compare("qwen2", "qlora-torchao", False, "3B b4 s1000", tied=True)
+
+    def test_cut_cross_entropy(self):
+        self.compare("llama", "cut-qlora-dropout", True, "8B b2 s2048")
+        self.compare("qwen3", "cut-full-amp", True, "qwen3-4B b8 s8192")
+        self.compare("gemma2", "cut-lora-dropout", True, "9B b1 s4096", tied=True)
 
     def test_families_of_another_kind(self):
         self.compare("gemma2", "full", True, "9B b1 s4096", tied=True)

@@ -120,6 +120,11 @@ KINDS.update({"lora-bf16": (_BF16, ":all-linear:bf16"), "lora-bf16-dropout": (_B
 LIGER = {"liger-" + kind: (dict(KINDS[kind][0], loss="liger"), KINDS[kind][1])
          for kind in "full full-amp lora lora-dropout qlora qlora-dq qlora-dropout qlora-dq-dropout".split()}
 KINDS.update(LIGER)
+# With cut cross-entropy over weights in bf16, as its kernels need: what four bits leave is not prepared by peft then (Axolotl's loaders/model.py).
+_BITS = dict(_AMP, quant="nf4", quant_prepare="none")
+CUT = {"cut-" + kind: (dict(knobs, loss="cut"), adapter)
+       for kind, knobs, adapter in (("full-amp", _AMP, None), ("lora-dropout", _AMP, ":all-linear:dropout"), ("qlora-dropout", _BITS, ":all-linear:dropout"))}
+KINDS.update(CUT)
 # With torchtune's loss of chunks of tokens; checkpointing is what most of its recipes have.
 LINEAR = {"linear-" + kind: (dict(KINDS[kind][0], loss="linear"), KINDS[kind][1]) for kind in "full lora-bf16 qlora-torchao".split()}
 KINDS.update(LINEAR)
@@ -152,18 +157,19 @@ EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only, 
 NO_FFN = ("qwen3_moe",)  # all of it is experts
 SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
-NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora", "qlora-bf16", "qlora-bf16-dropout") for family in FUSED}
+NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
 LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "t5": 4, "t5-gated": 4}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 _IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
+_CUT = " cut-full-amp cut-lora-dropout cut-qlora-dropout "
 FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16).split(),
-       "gemma2": ("full lora lora-dropout qlora qlora-dropout liger-full liger-qlora " + _SHARDED + " lora-bf16 lora-bf16-dropout qlora-torchao").split(),  # of liger-lora the first layer differs
-       "gemma3_text": "full lora qlora liger-full liger-lora liger-qlora".split(),
+       "gemma2": ("full lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _SHARDED + " lora-bf16 lora-bf16-dropout qlora-torchao").split(),  # of liger-lora the first layer differs, of cut-qlora the last
+       "gemma3_text": ("full lora qlora liger-full liger-lora liger-qlora" + _CUT).split(),
        "gemma3": "full full-amp lora lora-dropout qlora qlora-dropout".split(),
-       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 " + _IN_BF16).split(),
+       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 " + _IN_BF16 + _CUT).split(),
        **dict.fromkeys("gpt2 gpt_neox olmo2 granite starcoder2 phi".split(), "full lora lora-dropout qlora qlora-dropout".split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
        "qwen2_moe": "full lora lora-qkvo lora-qkvo-dropout".split(),
@@ -172,10 +178,10 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
 _NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32")))
-ANY_BATCH = (*_NO_AUTOCAST, "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR) + tuple(LIGER)
+ANY_BATCH = (*_NO_AUTOCAST, "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *CUT) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
-ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + _OFFLOAD  # who offloads recomputes
+ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD  # who offloads recomputes
 # Kinds in which one head of keys and values is left to each GPU.
 SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
 SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
@@ -186,7 +192,7 @@ SOME["qlora-torchao"] = {pair for pair in SOME["qlora-torchao"] if pair[0] != "q
 _OF_LLAMA = {("llama", True, False), ("llama", True, True), ("llama", False, False), ("mistral", True, False)}
 SOME.update({kind: _OF_LLAMA for kind in _NO_AUTOCAST if "-qv" in kind})  # the layers that litgpt takes
 SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFFLOAD} | {("llama", False, False)}))
-SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
+SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in (*LIGER, *CUT)})
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}
 SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if "dpo" in kind else set()) for kind in PAIRS})
 SOME.update(dict.fromkeys(COMPLETIONS, _OF_PAIRS))
@@ -290,7 +296,7 @@ class Variant:
     def dims(self, which):
         """dims.first or dims.second of it."""
         return which(self.letters, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
-                     by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS or self.is_of_completions else 1,
+                     by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS or self.kind in CUT or self.is_of_completions else 1,
                      completion=self.is_of_completions, eighths=self.kind in LINEAR,
                      alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS or self.is_of_completions))
 

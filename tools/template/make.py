@@ -92,6 +92,21 @@ def _flat_terms(a, flat, d):
     return {name + part: flat.each, name + down: -flat.each} if flat.if_odd else {name: flat.each}
 
 
+def _rounded_terms(a, rounded, d):
+    """The size of what has a number of elements that is rounded up, or the product of two such numbers."""
+    each, *parts = rounded
+    letters, bytes_ = "", each
+    for n, by in zip(parts[::2], parts[1::2]):
+        of = d.plain(n)
+        if of is None:
+            raise NotATemplate("%s in %s: %d elements are no product of dimensions" % (a[4], a[5], n))
+        letters += "[%s/%d]" % (of, by) if by > 1 else of
+        bytes_ *= dims.ceil(n, by)
+    if bytes_ != a[2]:
+        raise NotATemplate("%s in %s: %d bytes, of which %d are known" % (a[4], a[5], a[2], bytes_))
+    return {letters: each}
+
+
 def _terms(a, log, d, layers):
     """The size of an allocation as {letters: constant}, or None where it may depend on the layers."""
     if len(a) > ROWS:
@@ -104,11 +119,7 @@ def _terms(a, log, d, layers):
     if TOWER in a[5]:
         return {"R": a[2] // d.value["R"]} if "R" in d.marker and a[2] % d.marker["R"] == 0 else {"": a[2]}
     if a[1] in log.rounded:
-        each, n, by = log.rounded[a[1]]
-        letters = d.plain(n)
-        if letters is None or each * dims.ceil(n, by) != a[2]:
-            raise NotATemplate("%s in %s: %d elements are no product of dimensions" % (a[4], a[5], n))
-        return {"[%s/%d]" % (letters, by) if by > 1 else letters: each}
+        return _rounded_terms(a, log.rounded[a[1]], d)
     if a[4] == "arange" and "B" in d.marker and a[2] == 8 * d.value["B"]:  # of a mask; elsewhere batches never stand alone
         return {"B": 8}
     if a[4] == "stack" and a[5] == "-" and a[2] != TWO_SUMS:  # of norms, one a parameter

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // liger-kernel by one switch (transformers' and trl's use_liger_kernel, LLaMA-Factory's
-// enable_liger_kernel) or by all four of Axolotl's. Some of them are another training, and so is
-// one whose objective is another: its loss is no cross-entropy of a head. Of those that are losses
-// of preferences.
+// enable_liger_kernel) or by all four of Axolotl's; cut cross-entropy by its plugin. Some of them
+// are another training, and so is one whose objective is another: its loss is no cross-entropy of a
+// head. Of those that are losses of preferences.
 #include "job/question/question_int.h"
 
 static bool is_liger(const struct config_guard *g) {
     return str_is(g->kind, "fused") && str_starts(g->what, STR("Liger"));
+}
+
+static bool is_cut(const struct config_guard *g) {
+    return str_is(g->what, "cut cross entropy");
 }
 
 // --- Preferences ---------------------------------------------------------------------------------
@@ -164,7 +168,8 @@ bool question_loss_models(const struct question *q, const struct config_guard *g
     if (plan_is_preference(q->plan.loss))
         return loss_of(g, bare(q->plan.loss)) || is_some_preference(q, g) ||
                (is_stage(g) && loss_of(g, (struct str){0}));
-    return is_liger(g) && str_starts(q->plan.loss, STR("liger"));
+    return (is_liger(g) && str_starts(q->plan.loss, STR("liger"))) ||
+           (is_cut(g) && str_is(q->plan.loss, "cut"));
 }
 
 // Whether the guards say all of liger's and nothing that goes against it.
@@ -183,6 +188,15 @@ static bool has_liger(const struct question *q) {
         part_count += str_is_one_of(key, parts);
     }
     return !is_other && (has_switch || part_count == 4);
+}
+
+static bool has_cut(const struct question *q) {
+    bool is_cut_cross_entropy = false, is_other = false;
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
+        is_cut_cross_entropy |= is_cut(&q->reading.guards[i]);
+        is_other |= is_of_loss(&q->reading.guards[i]);
+    }
+    return is_cut_cross_entropy && !is_other;
 }
 
 static const char linear_loss[] = "LinearCrossEntropyLoss"; // torchtune's
@@ -205,6 +219,8 @@ int question_loss(struct question *q, const struct question_options *o, struct f
         q->plan.loss = str_of(o->loss);
     else if (has_liger(q))
         q->plan.loss = STR("liger");
+    else if (has_cut(q))
+        q->plan.loss = STR("cut");
     else if (str_ends(q->reading.values[CONFIG_LOSS].text, str_of(linear_loss)))
         q->plan.loss = STR("linear");
     take_preference(q);

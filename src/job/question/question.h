@@ -48,13 +48,14 @@ struct question_options {
                 "nf4 nf4-dq nf4-torchao"),                                                       \
         CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                               \
                 "a language model's loss: liger (with its layers, as use_liger_kernel; needs "   \
-                "--checkpointing); dpo (pairs and a reference model, trl 0.12 to 1.13), "        \
+                "--checkpointing); cut (Apple's, as Axolotl has it; needs it, too); dpo (pairs " \
+                "and a reference model, trl 0.12 to 1.13), "                                     \
                 "dpo@1.15, dpo:precomputed, dpo:llamafactory; pairs alone: orpo (trl 0.15 to "   \
                 "1.13), orpo@1.14, cpo, cpo-simpo, simpo, orpo:llamafactory, "                   \
                 "simpo:llamafactory; kto (samples and a reference), kto@1.15; reward (trl's "    \
                 "RewardTrainer); grpo (completions of --target-len tokens), grpo:reference, "    \
-                "grpo@1.15; of a recording cut, chunked",                                        \
-                "liger dpo dpo@1.15 dpo:precomputed dpo:llamafactory orpo orpo@1.14 cpo "        \
+                "grpo@1.15; of a recording chunked",                                             \
+                "liger cut dpo dpo@1.15 dpo:precomputed dpo:llamafactory orpo orpo@1.14 cpo "    \
                 "cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward "      \
                 "grpo grpo:reference grpo@1.15"),                                                \
         CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                             \

@@ -29,7 +29,8 @@ void forecast_note_adapter(struct forecast *f, const struct plan *p, struct fore
                         str_is(p->quant, "nf4-torchao")
                             ? "torchao stores them, which makes each anew in 14 bytes an element"
                             : "bitsandbytes stores them",
-                        is_bf16 ? "bf16, as loaded" : "fp32, as peft prepares them");
+                        is_bf16 || str_is(p->loss, "cut") ? "bf16, as loaded"
+                                                          : "fp32, as peft prepares them");
     else if (!is_bf16)
         str_list_add(f->arena, &t->notes,
                      STR("frozen weights are counted in 2 bytes, the adapter in 4"));
