@@ -310,10 +310,6 @@ static const struct row rows[] = {
      "qat:\n  weight_dtype: int4\n",
      "quantisation-aware training (qat), Liger kernels (plugins), cut cross entropy (plugins), "
      "eager attention (attn_implementation: eager)"},
-    {"axolotl's plugin that is switched off", "c.yaml",
-     "base_model: m\nmicro_batch_size: 2\nplugins:\n"
-     "- axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\ncut_cross_entropy: false\n",
-     ""},
     {"some of liger's kernels", "c.yaml",
      "base_model: m\nmicro_batch_size: 2\nliger_rope: true\nliger_rms_norm: true\n"
      "liger_glu_activation: false\nliger_layer_norm: true\n",

@@ -166,11 +166,11 @@ _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 _IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
 _CUT = " cut-full-amp cut-lora-dropout cut-qlora-dropout "
 FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16).split(),
-       "gemma2": ("full lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _SHARDED + " lora-bf16 lora-bf16-dropout qlora-torchao").split(),  # of liger-lora the first layer differs, of cut-qlora the last
-       "gemma3_text": ("full lora qlora liger-full liger-lora liger-qlora" + _CUT).split(),
+       "gemma2": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _SHARDED + " lora-bf16 lora-bf16-dropout qlora-torchao").split(),  # of liger-lora the first layer differs, of cut-qlora the last
+       "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT).split(),
        "gemma3": "full full-amp lora lora-dropout qlora qlora-dropout".split(),
        "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 " + _IN_BF16 + _CUT).split(),
-       **dict.fromkeys("gpt2 gpt_neox olmo2 granite starcoder2 phi".split(), "full lora lora-dropout qlora qlora-dropout".split()),
+       **dict.fromkeys("gpt2 gpt_neox olmo2 granite starcoder2 phi".split(), "full full-amp lora lora-dropout qlora qlora-dropout".split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
        "qwen2_moe": "full lora lora-qkvo lora-qkvo-dropout".split(),
        **dict.fromkeys("mixtral qwen3_moe".split(), ("full lora lora-qkvo lora-qkvo-dropout " + _SHARDED).split())}
@@ -205,6 +205,7 @@ _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "
 ANY_BATCH_OF = {(family, kind) for family in ("mixtral", "qwen2_moe", "qwen3_moe", "olmo2", "granite", "starcoder2", "phi", "gemma3", *SEQ2SEQ)
                 for kind in FEW[family] if KINDS[kind][1] is not None or family in SEQ2SEQ}
 ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in _SHARDED.split()}
+ANY_BATCH_OF |= {(family, "full-amp") for family in FEW if family not in ("phi3", "gemma3")}
 SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout", "full-fp32-foreach"), {("t5", False, True), ("t5-gated", False, False)}))
 SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
