@@ -77,7 +77,8 @@ const struct failure_signature failure_signatures_other[] = {
     {"no-cuda", FAILURE_CRASH, "this PyTorch sees no GPU",
      "install PyTorch with CUDA; check CUDA_VISIBLE_DEVICES and nvidia-smi",
      "Torch not compiled with CUDA enabled\nNo CUDA GPUs are available\n"
-     "no CUDA-capable device is detected\nUnexpected error from cudaGetDeviceCount()\n"
+     "no CUDA-capable device is detected\nCould not load dynamic library 'cudart64_&.dll'\n"
+     "Unexpected error from cudaGetDeviceCount()\n"
      "Failed to initialize NVML: Unknown Error\nCUDA error: invalid device ordinal\n"
      "torch.cuda.is_available() is False",
      RANK_AMBIGUOUS + 1},
@@ -188,7 +189,8 @@ const struct failure_signature failure_signatures_other[] = {
      "to satisfy the constraint Real(), but found invalid values:\n"
      "probability tensor contains either `inf`, `nan` or element < 0\n"
      "for gradients from `parameters` is non-finite\ninvalid value (nan) encountered in\n"
-     "Minimum loss scale reached\nTensor had NaN values\nTensor had Inf and NaN values",
+     "Minimum loss scale reached\nTensor had NaN values\nTensor had Inf and NaN values\n"
+     "Error: NaN detected in \nNansException: A tensor with all NaNs was produced in",
      RANK_OWN + 1},
     {"loss-scale", FAILURE_CRASH, "the loss scale collapsed: gradients are NaN or infinite at any",
      "bf16 or fp32 instead of fp16, a lower learning rate, gradient clipping; "
@@ -279,7 +281,8 @@ const struct failure_signature failure_signatures_other[] = {
      RANK_KILLED - 2},
     {"worker-exited", FAILURE_KILLED, "a loader worker died without a message",
      "--workers 0 shows its error; dmesg | grep -i 'killed process' shows whether memory ran out",
-     "DataLoader worker (pid& exited unexpectedly\nbackground workers are no longer alive\n"
+     "DataLoader worker (pid& exited unexpectedly\n^Exception in background worker \nbackground "
+     "workers are no longer alive\n"
      "DataLoader worker (pid&is killed by signal: Terminated",
      RANK_SYMPTOM - 1},
     {"interrupted", FAILURE_KILLED, "it was interrupted",

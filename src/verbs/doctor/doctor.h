@@ -18,12 +18,21 @@
 enum {
     DOCTOR_READING_KEPT = 2048, // the newest steps and readings
     DOCTOR_READING_CSV_COLUMNS = 4,
+    DOCTOR_SMI_COLUMNS = 64,
 };
 
 // The newest DOCTOR_READING_KEPT figures.
 struct doctor_figures {
     double values[DOCTOR_READING_KEPT];
     ptrdiff_t seen;
+};
+
+// What is known of a log of nvidia-smi (read_smi.c).
+struct doctor_smi {
+    int fields[DOCTOR_SMI_COLUMNS]; // what each column is
+    bool is_csv, is_lost;
+    int64_t rows, slow, slow_line; // readings in which heat or the brake limited the clocks
+    double ecc_errors;
 };
 
 struct doctor_reading {
@@ -39,6 +48,7 @@ struct doctor_reading {
     ptrdiff_t time_count;
     int64_t stride, event_line, lines, broken;
     struct doctor_figures utilisation, memory;
+    struct doctor_smi smi;
     struct findings findings;
     struct buf line, document;
     bool skips;
@@ -55,6 +65,12 @@ int doctor_reading_steps_end(struct doctor_reading *r, struct fail *why);
 int doctor_reading_watch_line(struct doctor_reading *r, struct str line, struct fail *why);
 int doctor_reading_csv_line(struct doctor_reading *r, struct str line, struct fail *why);
 int doctor_reading_watch_end(struct doctor_reading *r, struct fail *why);
+void doctor_figures_add(struct doctor_figures *f, double value); // NaN is not kept
+double doctor_figures_median(const struct doctor_figures *f);
+// read_smi.c: what nvidia-smi logs, CSV and dmon.
+bool doctor_is_smi(struct str first_line);
+int doctor_reading_smi_line(struct doctor_reading *r, struct str line, struct fail *why);
+int doctor_reading_smi_end(struct doctor_reading *r, struct fail *why);
 // read_bench.c: the document of bench --json.
 int doctor_reading_bench_bytes(struct doctor_reading *r, struct str bytes, struct fail *why);
 int doctor_reading_bench_end(struct doctor_reading *r, struct fail *why);

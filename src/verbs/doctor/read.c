@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What doctor reads: a text log, a steps file, a log of watch, a result of bench. The first bytes
-// tell which; a file is read once, in little memory.
+// What doctor reads: a text log, a steps file, a log of watch or nvidia-smi, a result of bench. The
+// first bytes tell which; a file is read once, in little memory.
 #include "base/os.h"
 #include "verbs/doctor/doctor.h"
 
@@ -14,7 +14,7 @@ enum {
     LINE_MOST = 1 << 20, // of JSON and CSV
 };
 
-enum { STEPS, WATCH, WATCH_CSV, BENCH, LOG };
+enum { STEPS, WATCH, WATCH_CSV, SMI, BENCH, LOG };
 static const struct kind {
     const char *name;
     int (*bytes)(struct doctor_reading *r, struct str bytes, struct fail *why); // else by line
@@ -24,6 +24,7 @@ static const struct kind {
     [STEPS] = {"steps", NULL, doctor_reading_steps_line, doctor_reading_steps_end},
     [WATCH] = {"watch", NULL, doctor_reading_watch_line, doctor_reading_watch_end},
     [WATCH_CSV] = {"watch", NULL, doctor_reading_csv_line, doctor_reading_watch_end},
+    [SMI] = {"watch", NULL, doctor_reading_smi_line, doctor_reading_smi_end},
     [BENCH] = {"bench", doctor_reading_bench_bytes, NULL, doctor_reading_bench_end},
     [LOG] = {"log", doctor_reading_log_bytes, NULL, doctor_reading_log_end},
 };
@@ -32,6 +33,7 @@ static const struct kind {
 static const struct kind *kind_of(struct str head) {
     struct str rest = head, first = str_line(&rest);
     if (str_starts(head, STR("time,gpu,pwr"))) return &kinds[WATCH_CSV];
+    if (doctor_is_smi(first)) return &kinds[SMI];
     if (head.p[0] != '{') return &kinds[LOG];
     // Loggers write objects with an "event", too (structlog); "v" is the protocol's.
     if (str_find(first, STR("\"event\"")) > 0 && str_find(first, STR("\"v\"")) > 0)

@@ -7,11 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-static void figures_add(struct doctor_figures *f, double value) {
+void doctor_figures_add(struct doctor_figures *f, double value) {
     if (!isnan(value)) f->values[f->seen++ % DOCTOR_READING_KEPT] = value;
 }
 
-static double figures_median(const struct doctor_figures *f) {
+double doctor_figures_median(const struct doctor_figures *f) {
     return stats_median(f->values, f->seen < DOCTOR_READING_KEPT ? f->seen : DOCTOR_READING_KEPT);
 }
 
@@ -59,10 +59,10 @@ int doctor_reading_watch_line(struct doctor_reading *r, struct str line, struct 
     }
     json_array_foreach(json_object_get(document, "cards"), i, item) {
         const json_t *memory = json_object_get(item, "memory");
-        figures_add(&r->utilisation,
-                    json_number_at(json_object_get(item, "gauges"), "utilisation"));
-        figures_add(&r->memory,
-                    json_number_at(memory, "used_bytes") / json_number_at(memory, "total_bytes"));
+        doctor_figures_add(&r->utilisation,
+                           json_number_at(json_object_get(item, "gauges"), "utilisation"));
+        doctor_figures_add(&r->memory, json_number_at(memory, "used_bytes") /
+                                           json_number_at(memory, "total_bytes"));
     }
     json_decref(document);
     return 0;
@@ -74,8 +74,8 @@ int doctor_reading_watch_end(struct doctor_reading *r, struct fail *why) {
     if (r->broken > 0)
         str_list_format(r->d->arena, &r->d->notes, "%lld broken lines skipped",
                         (long long)r->broken);
-    r->d->facts.utilisation = figures_median(&r->utilisation);
-    r->d->facts.memory_share = figures_median(&r->memory);
+    r->d->facts.utilisation = doctor_figures_median(&r->utilisation);
+    r->d->facts.memory_share = doctor_figures_median(&r->memory);
     r->d->facts.gauge_count = r->utilisation.seen;
     r->d->read = str_format(r->d->arena, "%lld readings", (long long)r->lines);
     return 0;
@@ -106,8 +106,8 @@ int doctor_reading_csv_line(struct doctor_reading *r, struct str line, struct fa
                 str_to_double(cell, &cells[i]);
         }
     }
-    figures_add(&r->utilisation, cells[CSV_SM] / 100);
-    figures_add(&r->memory, cells[CSV_FB] / cells[CSV_TOTAL]);
+    doctor_figures_add(&r->utilisation, cells[CSV_SM] / 100);
+    doctor_figures_add(&r->memory, cells[CSV_FB] / cells[CSV_TOTAL]);
     csv_throttled(r, cells[CSV_THROTTLED]);
     return 0;
 }
