@@ -368,8 +368,8 @@ static int take_lock(struct cluster *t, struct fail *why) {
     return fail_set(why, FAIL_MACHINE, "another batchfit waits for the same trials");
 }
 
-int cluster_measure(struct arena *a, const struct cluster_question *q, struct cluster *ret,
-                    struct fail *why) {
+static int measure(struct arena *a, const struct cluster_question *q, struct cluster *ret,
+                   struct fail *why) {
     *ret = (struct cluster){.arena = a, .question = q, .lock = -1};
     int rc = slurm_read(a, q->options->partition, &ret->slurm, why);
     if (rc == 0) rc = open_folder(ret, why);
@@ -379,16 +379,6 @@ int cluster_measure(struct arena *a, const struct cluster_question *q, struct cl
     rc = start_all(ret, why);
     for (ptrdiff_t i = 0; i < ret->count; i++) ret->measured += ret->jobs[i].document != NULL;
     return rc;
-}
-
-void cluster_close(struct cluster *c) {
-    for (ptrdiff_t i = 0; i < c->count; i++) json_decref(c->jobs[i].document);
-    if (c->lock >= 0) close(c->lock);
-}
-
-int cluster_status(const struct cluster *c, bool is_good, struct fail *why) {
-    if (is_good) return 0;
-    return c->measured > 0 ? FAIL_NO : fail_set(why, FAIL_MACHINE, "nothing was measured");
 }
 
 // --- What they came to ---------------------------------------------------------------------------
@@ -422,7 +412,7 @@ struct str cluster_text(json_t *document, const char *path) {
     return str_of(json_string_value(cluster_at(document, path)));
 }
 
-int cluster_print(const struct cluster *c, struct fail *why) {
+static int print_json(const struct cluster *c, struct fail *why) {
     json_t *types = json_array();
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct cluster_job *job = &c->jobs[i];
@@ -434,7 +424,8 @@ int cluster_print(const struct cluster *c, struct fail *why) {
     return json_print(json_pack("{s:o}", "types", types), why);
 }
 
-void cluster_add_reasons(const struct cluster *c, struct buf *out) {
+// A line for each job without an answer, and for each that an earlier call measured.
+static void add_reasons(const struct cluster *c, struct buf *out) {
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct cluster_job *job = &c->jobs[i];
         if (job->reason.len > 0)
@@ -443,4 +434,44 @@ void cluster_add_reasons(const struct cluster *c, struct buf *out) {
             buf_format(out, "%.*s: measured by an earlier call; --fresh measures again\n",
                        STR_ARG(job->stem));
     }
+}
+
+static const struct cluster_job *best_of(const struct cluster *c, const struct cluster_view *view) {
+    const struct cluster_job *best = NULL;
+    for (ptrdiff_t i = 0; view->figure && i < c->count; i++) {
+        double figure = view->figure(&c->jobs[i]);
+        if (!isnan(figure) && (!best || figure > view->figure(best))) best = &c->jobs[i];
+    }
+    return best;
+}
+
+static void show(struct cluster *c, const struct cluster_view *view,
+                 const struct cluster_job *best) {
+    struct show_table table = show_table_new(c->arena, (struct str){0});
+    struct buf out = buf_shown(c->arena);
+    show_table_columns(&table, view->headings);
+    if (view->gives_way) show_table_gives_way(&table, view->gives_way);
+    for (ptrdiff_t i = 0; i < c->count; i++) view->add(c, &c->jobs[i], best, &table);
+    view->say(c, best, &out);
+    buf_add(&out, STR("\n\n"));
+    show_table_text(&table, show_style_of(STDOUT_FILENO), &out);
+    buf_byte(&out, '\n');
+    add_reasons(c, &out);
+    out_buf(stdout, &out);
+}
+
+int cluster_answer(struct arena *a, const struct cluster_question *q,
+                   const struct cluster_view *view, struct fail *why) {
+    struct cluster c;
+    int rc = measure(a, q, &c, why);
+    const struct cluster_job *best = rc == 0 ? best_of(&c, view) : NULL;
+    if (rc == 0 && q->base->json)
+        rc = print_json(&c, why);
+    else if (rc == 0)
+        show(&c, view, best);
+    if (rc == 0 && c.measured == 0) rc = fail_set(why, FAIL_MACHINE, "nothing was measured");
+    if (rc == 0 && view->figure && !best) rc = FAIL_NO;
+    for (ptrdiff_t i = 0; i < c.count; i++) json_decref(c.jobs[i].document);
+    if (c.lock >= 0) close(c.lock);
+    return rc;
 }

@@ -63,19 +63,23 @@ struct cluster {
 
 // FAIL_USAGE: options of this room without --on, another engine than slurm.
 int cluster_check(const struct cluster_options *o, struct fail *why);
-// Until every job has its answer or a reason why not. FAIL_MACHINE: no Slurm, or another call waits
-// for the same jobs; FAIL_INTERRUPTED: they are cancelled. Close in any case.
-int cluster_measure(struct arena *a, const struct cluster_question *q, struct cluster *ret,
-                    struct fail *why);
-void cluster_close(struct cluster *c);
-// What the call comes to: 0, FAIL_NO where nothing is good, FAIL_MACHINE where nothing was
-// measured.
-int cluster_status(const struct cluster *c, bool is_good, struct fail *why);
+// How a verb shows what the jobs came to: a table with a row or more for each, in which the best
+// job stands out.
+struct cluster_view {
+    const struct show_heading *headings;             // ends with one without a name
+    const char *const *gives_way;                    // show_table_gives_way; NULL: nothing
+    double (*figure)(const struct cluster_job *job); // more is better, NaN is no answer; NULL: none
+    void (*say)(const struct cluster *t, const struct cluster_job *best, struct buf *out);
+    void (*add)(struct cluster *t, const struct cluster_job *job, const struct cluster_job *best,
+                struct show_table *table);
+};
 
-// {"types": [{"type", "job", "is_recalled", "reason", "answer"}]}, printed.
-int cluster_print(const struct cluster *c, struct fail *why);
-// A line for each job without an answer, and for each that an earlier call measured.
-void cluster_add_reasons(const struct cluster *c, struct buf *out);
+// The call: until every job has its answer or a reason why not, and shows them, or with --json
+// {"types": [{"type", "job", "is_recalled", "reason", "answer"}]}. 0; FAIL_NO: no job has a figure;
+// FAIL_MACHINE: no Slurm, another call waits for the same jobs, or nothing was measured;
+// FAIL_INTERRUPTED: they are cancelled.
+int cluster_answer(struct arena *a, const struct cluster_question *q,
+                   const struct cluster_view *view, struct fail *why);
 // What a document has at a path of members and indexes, "rows.0.status"; NULL: nothing.
 json_t *cluster_at(json_t *document, const char *path);
 int64_t cluster_whole(json_t *document, const char *path);   // 0: none

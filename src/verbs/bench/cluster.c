@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verbs/bench/cluster.h"
 
-#include "base/out.h"
 #include "base/unit.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <unistd.h>
 
 static const char best[] = "best.recommended";
 
 static double speed_of(const struct cluster_job *job) {
     return cluster_number(cluster_at(job->document, best), "samples_per_s");
-}
-
-static const struct cluster_job *fastest(const struct cluster *t) {
-    const struct cluster_job *found = NULL;
-    for (ptrdiff_t i = 0; i < t->count; i++) {
-        const struct cluster_job *job = &t->jobs[i];
-        if (isnan(speed_of(job))) continue;
-        if (!found || speed_of(job) > speed_of(found)) found = job;
-    }
-    return found;
 }
 
 // "batch 64, 4 workers, amp-fp16, algo=Ring": what the recommended row sets.
@@ -66,30 +53,29 @@ static void add_row(struct cluster *t, const struct cluster_job *job, const stru
                                           : STR("no setting runs"));
 }
 
-static void show(struct cluster *t) {
-    static const char *const gives_way[] = {"measured on", "of it", NULL};
-    static const struct show_heading headings[] = {
-        {"type", SHOW_LEFT},       {"measured on", SHOW_LEFT}, {"best setting", SHOW_LEFT},
-        {"samples/s", SHOW_RIGHT}, {"of it", SHOW_RIGHT},      {"peak", SHOW_RIGHT},
-        {"state", SHOW_LEFT},      {NULL, SHOW_LEFT}};
-    const struct cluster_job *top = fastest(t);
-    struct show_table table = show_table_new(t->arena, (struct str){0});
-    struct buf out = buf_shown(t->arena);
-    show_table_columns(&table, headings);
-    show_table_gives_way(&table, gives_way);
-    for (ptrdiff_t i = 0; i < t->count; i++) add_row(t, &t->jobs[i], top, &table);
-    buf_format(&out, "%s on %td of %td GPU types", t->measured > 0 ? "MEASURED " : "NOT MEASURED ",
+static void say(const struct cluster *t, const struct cluster_job *top, struct buf *out) {
+    buf_format(out, "%s on %td of %td GPU types", t->measured > 0 ? "MEASURED " : "NOT MEASURED ",
                t->measured, t->count);
     if (top)
-        buf_format(&out, "; the fastest: %.*s, %.*s, %.*s samples/s", STR_ARG(top->stem),
+        buf_format(out, "; the fastest: %.*s, %.*s, %.*s samples/s", STR_ARG(top->stem),
                    STR_ARG(setting_of(t->arena, cluster_at(top->document, best))),
                    STR_ARG(unit_number(t->arena, speed_of(top))));
-    buf_add(&out, STR("\n\n"));
-    show_table_text(&table, show_style_of(STDOUT_FILENO), &out);
-    buf_byte(&out, '\n');
-    cluster_add_reasons(t, &out);
-    out_buf(stdout, &out);
 }
+
+static const struct cluster_view view = {
+    .headings = (const struct show_heading[]){{"type", SHOW_LEFT},
+                                              {"measured on", SHOW_LEFT},
+                                              {"best setting", SHOW_LEFT},
+                                              {"samples/s", SHOW_RIGHT},
+                                              {"of it", SHOW_RIGHT},
+                                              {"peak", SHOW_RIGHT},
+                                              {"state", SHOW_LEFT},
+                                              {NULL, SHOW_LEFT}},
+    .gives_way = (const char *const[]){"measured on", "of it", NULL},
+    .figure = speed_of,
+    .say = say,
+    .add = add_row,
+};
 
 static int check(const struct bench_options *o, struct fail *why) {
     const struct grid_options *g = &o->grid;
@@ -116,13 +102,6 @@ int bench_cluster(struct arena *a, const struct bench_options *o, struct fail *w
                                            .ranks = g->l.ranks,
                                            .own = "array",
                                            .parts = o->array};
-    struct cluster t;
     int rc = check(o, why);
-    if (rc < 0) return rc;
-    rc = cluster_measure(a, &asked, &t, why);
-    if (rc == 0 && g->base.json) rc = cluster_print(&t, why);
-    if (rc == 0 && !g->base.json) show(&t);
-    if (rc == 0) rc = cluster_status(&t, fastest(&t), why);
-    cluster_close(&t);
-    return rc;
+    return rc < 0 ? rc : cluster_answer(a, &asked, &view, why);
 }

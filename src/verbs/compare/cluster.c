@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // compare --on slurm: the same comparison as a job on each GPU type; what is better on one may not
 // be on another.
-#include "base/out.h"
 #include "base/unit.h"
 #include "verbs/compare/compare.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 // The first of the metrics that were asked for: what the first line is about.
 static const char *first_metric(const struct cluster *t) {
@@ -48,7 +45,9 @@ static struct str figure_text(struct arena *a, const char *name, json_t *metric,
     return is_bytes && figure > 0 ? unit_bytes(a, (int64_t)figure) : unit_number(a, figure);
 }
 
-static void add_rows(struct cluster *t, const struct cluster_job *job, struct show_table *table) {
+static void add_rows(struct cluster *t, const struct cluster_job *job,
+                     const struct cluster_job *best, struct show_table *table) {
+    (void)best;
     json_t *metrics = cluster_at(job->document, "metrics"), *metric;
     const char *name;
     if (!job->document) {
@@ -72,28 +71,29 @@ static void add_rows(struct cluster *t, const struct cluster_job *job, struct sh
     }
 }
 
-static void show(struct cluster *t) {
-    static const struct show_heading headings[] = {
-        {"type", SHOW_LEFT},     {"metric", SHOW_LEFT},  {"a", SHOW_RIGHT}, {"b", SHOW_RIGHT},
-        {"b over a", SHOW_LEFT}, {"verdict", SHOW_LEFT}, {NULL, SHOW_LEFT}};
-    struct show_table table = show_table_new(t->arena, (struct str){0});
-    struct buf out = buf_shown(t->arena);
+static void say(const struct cluster *t, const struct cluster_job *best, struct buf *out) {
     const char *metric = first_metric(t);
-    show_table_columns(&table, headings);
-    for (ptrdiff_t i = 0; i < t->count; i++) add_rows(t, &t->jobs[i], &table);
+    (void)best;
     if (metric)
-        buf_format(&out, "%s: b is better on %d, a on %d, no difference on %d", metric,
+        buf_format(out, "%s: b is better on %d, a on %d, no difference on %d", metric,
                    count_of(t, metric, "b"), count_of(t, metric, "a"),
                    count_of(t, metric, "no difference"));
     else
-        buf_add(&out, STR("NOT MEASURED "));
-    buf_format(&out, "%s of %td GPU types", metric ? "" : " on any", t->count);
-    buf_add(&out, STR("\n\n"));
-    show_table_text(&table, show_style_of(STDOUT_FILENO), &out);
-    buf_byte(&out, '\n');
-    cluster_add_reasons(t, &out);
-    out_buf(stdout, &out);
+        buf_add(out, STR("NOT MEASURED "));
+    buf_format(out, "%s of %td GPU types", metric ? "" : " on any", t->count);
 }
+
+static const struct cluster_view view = {
+    .headings = (const struct show_heading[]){{"type", SHOW_LEFT},
+                                              {"metric", SHOW_LEFT},
+                                              {"a", SHOW_RIGHT},
+                                              {"b", SHOW_RIGHT},
+                                              {"b over a", SHOW_LEFT},
+                                              {"verdict", SHOW_LEFT},
+                                              {NULL, SHOW_LEFT}},
+    .say = say,
+    .add = add_rows,
+};
 
 int compare_cluster_check(const struct compare_options *o, struct fail *why) {
     if (!o->cluster.on || (!o->runs && !o->reports)) return cluster_check(&o->cluster, why);
@@ -109,11 +109,5 @@ int compare_cluster(struct arena *a, const struct compare_options *o, struct fai
                                            .store = o->h.store,
                                            .fresh = o->fresh,
                                            .ranks = o->l.ranks};
-    struct cluster t;
-    int rc = cluster_measure(a, &asked, &t, why);
-    if (rc == 0 && o->base.json) rc = cluster_print(&t, why);
-    if (rc == 0 && !o->base.json) show(&t);
-    if (rc == 0) rc = cluster_status(&t, t.measured > 0, why);
-    cluster_close(&t);
-    return rc;
+    return cluster_answer(a, &asked, &view, why);
 }

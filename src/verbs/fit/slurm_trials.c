@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // fit --on slurm -- COMMAND: trials on each GPU type of the cluster; a row a type.
-#include "base/out.h"
 #include "base/unit.h"
 #include "job/cluster/cluster.h"
 #include "verbs/fit/fit.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <unistd.h>
 
 // --- What they came to ---------------------------------------------------------------------------
 
@@ -31,66 +28,57 @@ static json_t *trial_of(json_t *result, int64_t batch) {
 
 static double speed_of(const struct cluster_job *job) {
     json_t *result = result_of(job);
-    int64_t batch = cluster_whole(result, "plan.batch_size");
-    json_t *speed = json_object_get(trial_of(result, batch), "samples_per_s");
-    return json_is_number(speed) ? json_number_value(speed) : (double)NAN;
+    return cluster_number(trial_of(result, cluster_whole(result, "plan.batch_size")),
+                          "samples_per_s");
 }
 
-static void add_row(struct cluster *t, const struct cluster_job *job, struct show_table *table) {
+static double speed_that_fits(const struct cluster_job *job) {
+    if (!fits(job)) return (double)NAN;
+    return isnan(speed_of(job)) ? 0 : speed_of(job);
+}
+
+static void add_row(struct cluster *t, const struct cluster_job *job,
+                    const struct cluster_job *best, struct show_table *table) {
     struct arena *a = t->arena;
-    json_t *result = result_of(job), *plan = json_object_get(result, "plan");
-    int64_t batch = cluster_whole(plan, "batch_size");
-    const char *gpu = json_string_value(json_object_get(json_object_get(result, "gpu"), "name"));
-    const char *verdict = json_string_value(json_object_get(result, "verdict"));
-    json_t *peak = json_object_get(trial_of(result, batch), "peak_bytes");
+    json_t *result = result_of(job);
+    int64_t batch = cluster_whole(result, "plan.batch_size");
+    int64_t accumulation = cluster_whole(result, "plan.gradient_accumulation_steps");
+    (void)best;
     show_table_cell(table, SHOW_STRONG, job->stem);
-    show_table_known(table, SHOW_PLAIN, str_of(gpu));
+    show_table_known(table, SHOW_PLAIN, cluster_text(result, "gpu.name"));
     show_table_known(table, SHOW_PLAIN,
                      batch > 0
-                         ? str_format(a, "%lld x %lld", (long long)batch,
-                                      (long long)cluster_whole(plan, "gradient_accumulation_steps"))
+                         ? str_format(a, "%lld x %lld", (long long)batch, (long long)accumulation)
                          : (struct str){0});
-    show_table_bytes(table, SHOW_PLAIN, json_is_integer(peak) ? json_integer_value(peak) : 0);
+    show_table_bytes(table, SHOW_PLAIN, cluster_whole(trial_of(result, batch), "peak_bytes"));
     show_table_known(table, SHOW_PLAIN, unit_number(a, speed_of(job)));
     show_table_cell(table, fits(job) ? SHOW_GOOD : SHOW_WARN,
-                    job->document ? str_of(verdict) : STR("NOT MEASURED"));
+                    job->document ? cluster_text(result, "verdict") : STR("NOT MEASURED"));
 }
 
-static const struct cluster_job *fastest(const struct cluster *t) {
-    const struct cluster_job *best = NULL;
-    for (ptrdiff_t i = 0; i < t->count; i++) {
-        const struct cluster_job *job = &t->jobs[i];
-        if (fits(job) && (!best || speed_of(job) > speed_of(best))) best = job;
-    }
-    return best;
-}
-
-static void show(struct cluster *t) {
-    static const struct show_heading headings[] = {
-        {"type", SHOW_LEFT},  {"measured on", SHOW_LEFT}, {"batch", SHOW_RIGHT},
-        {"peak", SHOW_RIGHT}, {"samples/s", SHOW_RIGHT},  {"verdict", SHOW_LEFT},
-        {NULL, SHOW_LEFT}};
-    struct show_style style = show_style_of(STDOUT_FILENO);
-    struct show_table table = show_table_new(t->arena, (struct str){0});
-    struct buf out = buf_shown(t->arena);
-    const struct cluster_job *best = fastest(t);
-    const ptrdiff_t measured = t->measured;
-    show_table_columns(&table, headings);
-    for (ptrdiff_t i = 0; i < t->count; i++) add_row(t, &t->jobs[i], &table);
-    if (measured > 0)
-        buf_format(&out, "%s  measured on %td of %td GPU types", best ? "FITS" : "DOES NOT FIT",
-                   measured, t->count);
+static void say(const struct cluster *t, const struct cluster_job *best, struct buf *out) {
+    if (t->measured > 0)
+        buf_format(out, "%s  measured on %td of %td GPU types", best ? "FITS" : "DOES NOT FIT",
+                   t->measured, t->count);
     else
-        buf_format(&out, "NOT MEASURED  on any of %td GPU types", t->count);
+        buf_format(out, "NOT MEASURED  on any of %td GPU types", t->count);
     if (best)
-        buf_format(&out, "; the fastest: %.*s, batch %lld", STR_ARG(best->stem),
+        buf_format(out, "; the fastest: %.*s, batch %lld", STR_ARG(best->stem),
                    (long long)cluster_whole(result_of(best), "plan.batch_size"));
-    buf_add(&out, STR("\n\n"));
-    show_table_text(&table, style, &out);
-    buf_byte(&out, '\n');
-    cluster_add_reasons(t, &out);
-    out_buf(stdout, &out);
 }
+
+static const struct cluster_view view = {
+    .headings = (const struct show_heading[]){{"type", SHOW_LEFT},
+                                              {"measured on", SHOW_LEFT},
+                                              {"batch", SHOW_RIGHT},
+                                              {"peak", SHOW_RIGHT},
+                                              {"samples/s", SHOW_RIGHT},
+                                              {"verdict", SHOW_LEFT},
+                                              {NULL, SHOW_LEFT}},
+    .figure = speed_that_fits,
+    .say = say,
+    .add = add_row,
+};
 
 int fit_slurm_trials(struct arena *a, const struct fit_options *options, struct fail *why) {
     const struct question_options *q = &options->o.q;
@@ -104,11 +92,5 @@ int fit_slurm_trials(struct arena *a, const struct fit_options *options, struct 
                                            .store = options->o.h.store,
                                            .fresh = options->o.h.fresh,
                                            .ranks = q->ranks};
-    struct cluster t;
-    int rc = cluster_measure(a, &asked, &t, why);
-    if (rc == 0 && q->base.json) rc = cluster_print(&t, why);
-    if (rc == 0 && !q->base.json) show(&t);
-    if (rc == 0) rc = cluster_status(&t, fastest(&t), why);
-    cluster_close(&t);
-    return rc;
+    return cluster_answer(a, &asked, &view, why);
 }
