@@ -8,9 +8,9 @@
 // bandwidth and peak: of the GPU, in place of data/gpus.tsv's. NAME=VALUE sets a constant of
 // data/tokens.tsv (a100-tokens.f_linear=0.7). Answers: tokens a second of one GPU, the range, the
 // utilisation, the share of the step that waits for other GPUs.
-#include "predict/speed/tokens.h"
 #include "base/data.h"
 #include "base/os.h"
+#include "predict/speed/speed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

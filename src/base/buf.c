@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text that is being built, as it is or clean (clean.h).
-#include "base/clean.h"
+#include "base/out.h"
 
 #include <stdarg.h>
 #include <stdio.h>

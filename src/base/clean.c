@@ -2,7 +2,7 @@
 // What is hidden follows Unicode 15's Cc, Zl, Zp, Bidi_Control and those of
 // Default_Ignorable_Code_Point that stand alone: without the variation selectors, which belong to
 // the emoji before them.
-#include "base/clean.h"
+#include "base/out.h"
 
 #include <stdio.h>
 #include <string.h>

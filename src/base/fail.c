@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fail.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 #include "base/say.h"
 
 #include <stdarg.h>

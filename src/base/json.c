@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 
-#include "base/clean.h"
 #include "base/out.h"
 
 #include <math.h>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/out.h"
 
-#include "base/clean.h"
-
 #include <stdarg.h>
 
 void out_data(FILE *to, struct str bytes) {

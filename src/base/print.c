@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // printf for what is shown: the format is ours and passes, the texts that it puts in are cleaned.
-#include "base/clean.h"
+#include "base/out.h"
 
 #include <ctype.h>
 #include <stdio.h>

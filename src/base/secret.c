@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A word is looked at piece by piece: pieces end at blanks and quotes, so that a script of `sh -c`
 // and JSON in an argument are found, too. When in doubt, more is hidden than need be.
-#include "base/secret.h"
+#include "base/out.h"
 
 #include <string.h>
 

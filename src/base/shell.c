@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/shell.h"
 
-#include "base/clean.h"
-#include "base/secret.h"
+#include "base/out.h"
 
 #include <string.h>
 

@@ -4,7 +4,6 @@
 // ones, which argp does not do.
 #include "cli/cli.h"
 
-#include "base/clean.h"
 #include "base/near.h"
 #include "base/out.h"
 #include "base/say.h"

@@ -2,8 +2,8 @@
 // What is shown of a text that comes from outside, and that printf for what is shown is printf.
 #include "unit.h"
 
-#include "base/clean.h"
 #include "base/json.h"
+#include "base/out.h"
 
 #include <math.h>
 #include <stdio.h>

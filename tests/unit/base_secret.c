@@ -2,7 +2,7 @@
 // What of a command line is hidden where it is written or shown, and what is not.
 #include "unit.h"
 
-#include "base/secret.h"
+#include "base/out.h"
 
 enum { WORDS_MOST = 8 };
 

@@ -3,7 +3,7 @@
 #include "device_machines.h"
 
 #include "base/os.h"
-#include "machine/device/cpu.h"
+#include "machine/device/device.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #define TESTS_SIM_CHECK_H
 
 #include "predict/sim/cache.h"
-#include "predict/sim/set.h"
 
 static const char *check_neighbours(const struct cache *c, int32_t block) {
     const struct cache_block *b = &c->blocks[block], *next = &c->blocks[b->next];

@@ -4,7 +4,7 @@
 // GB/s from a machine to the next.
 #include "unit.h"
 
-#include "predict/speed/tokens.h"
+#include "predict/speed/speed.h"
 
 #include <math.h>
 #include <stdio.h>

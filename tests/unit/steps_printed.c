@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "measure/steps/printed.h"
+#include "measure/steps/steps.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "base/os.h"
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include <math.h>
 #include <signal.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/question/question.h"
 
-#include "base/clean.h"
-#include "machine/device/cpu.h"
+#include "base/out.h"
 #include "machine/device/device.h"
 
 // When nobody names a GPU: one of each tier (seeds of teams with mixed GPUs).

@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "measure/launch/launch.h"
 #include "predict/forecast/forecast.h"
-#include "predict/speed/tokens.h"
+#include "predict/speed/speed.h"
 #include "records/config/config.h"
 
 struct question;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "machine/device/cpu.h"
+#include "machine/device/device.h"
 
 #include "base/os.h"
 

@@ -3,7 +3,7 @@
 // cpu.stat and the energy counters of powercap (RAPL). The energy counters wrap, at
 // max_energy_range_uj; only root may read them on most systems (since Linux 5.10), which makes them
 // unknown. A virtual machine has none.
-#include "machine/device/cpu.h"
+#include "machine/device/device.h"
 
 #include "base/os.h"
 

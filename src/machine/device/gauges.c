@@ -4,7 +4,7 @@
 // for "not available" (2^32-1, 2^64-1, 2^63-14 and the like), which must never be shown as figures.
 #include "machine/device/device.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 #include "machine/device/device_int.h"
 
 #include <math.h>

@@ -5,8 +5,8 @@
 // functions that came and went with that layout.
 #include "machine/device/nvml_int.h"
 
-#include "base/clean.h"
 #include "base/os.h"
+#include "base/out.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 // started, until one wakes up by itself: NVML would wake them and keep them awake.
 #include "machine/device/nvml_int.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 
 #include <pthread.h>
 #include <stdio.h>

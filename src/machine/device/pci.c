@@ -5,7 +5,7 @@
 #include "machine/device/device_int.h"
 
 #include "base/os.h"
-#include "machine/device/cpu.h"
+#include "machine/device/device.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 // CPU (proc(5) of Linux man-pages 6). A recording and the fake driver have a /proc of their own.
 #include "machine/device/device_int.h"
 
-#include "base/clean.h"
 #include "base/os.h"
+#include "base/out.h"
 #include "base/shell.h"
 
 #include <fcntl.h>

@@ -4,9 +4,9 @@
 // that is broken somewhere is refused at once. No time ever goes back.
 #include "machine/device/device_int.h"
 
-#include "base/clean.h"
 #include "base/json.h"
 #include "base/os.h"
+#include "base/out.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -4,9 +4,9 @@
 // unreachable, with the reason, and comes back as soon as it answers.
 #include "machine/device/device_int.h"
 
-#include "base/clean.h"
 #include "base/json.h"
 #include "base/os.h"
+#include "base/out.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -14,7 +14,6 @@
 
 #include "base/fail.h"
 #include "base/str.h"
-#include "machine/device/cpu.h"
 #include "machine/device/device.h"
 #include "machine/finding/finding.h"
 #include "machine/microbench/microbench.h"

@@ -4,7 +4,7 @@
 #include "measure/launch/launch_int.h"
 
 #include "base/os.h"
-#include "machine/device/cpu.h"
+#include "machine/device/device.h"
 
 #include <math.h>
 

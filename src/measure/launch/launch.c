@@ -5,10 +5,10 @@
 #include "measure/launch/launch_int.h"
 
 #include "base/os.h"
-#include "base/secret.h"
+#include "base/out.h"
 #include "base/shell.h"
 #include "base/unit.h"
-#include "machine/device/cpu.h"
+#include "machine/device/device.h"
 #include "measure/launch/launch.h"
 
 #include <libgen.h>

@@ -3,7 +3,7 @@
 #include "measure/launch/launch_int.h"
 
 #include "base/unit.h"
-#include "machine/device/cpu.h"
+#include "machine/device/device.h"
 
 #include <stdlib.h>
 #include <string.h>

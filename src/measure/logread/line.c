@@ -5,7 +5,7 @@
 // whether it is validation.
 #include "measure/logread/logread_int.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 #include "base/unit.h"
 
 #include <ctype.h>

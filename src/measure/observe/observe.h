@@ -5,7 +5,6 @@
 // Draws and prints nothing. Its memory is taken when it is opened and does not grow.
 #pragma once
 
-#include "machine/device/cpu.h"
 #include "machine/device/device.h"
 #include "machine/trend/trend.h"
 

@@ -3,8 +3,8 @@
 // at, and those of a recorded machine. Each has a slot that is taken when the watch is opened.
 #include "measure/observe/observe_int.h"
 
-#include "base/clean.h"
 #include "base/os.h"
+#include "base/out.h"
 
 #include <dirent.h>
 #include <math.h>

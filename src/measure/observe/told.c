@@ -3,8 +3,8 @@
 // that need their steps have looked at them there.
 #include "measure/observe/observe_int.h"
 
-#include "base/clean.h"
 #include "base/json.h"
+#include "base/out.h"
 
 #include <string.h>
 

@@ -5,10 +5,10 @@
 // began, and another container's numbers, which mean nothing here, by their namespace.
 #include "measure/registry/registry.h"
 
-#include "base/clean.h"
 #include "base/field.h"
 #include "base/json.h"
 #include "base/os.h"
+#include "base/out.h"
 
 #include <dirent.h>
 #include <errno.h>

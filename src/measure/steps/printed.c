@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lines of progress. A bar of a preparation (a download, a data set that is read) counts up, too: a
 // bar counts only where its label is empty or names a training, and validation never does.
-#include "measure/steps/printed.h"
+#include "measure/steps/steps.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 
 #include <ctype.h>
 #include <math.h>

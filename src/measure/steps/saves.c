@@ -5,7 +5,7 @@
 // said that the folder is the checkpoint.
 #include "measure/steps/steps_int.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 
 #include <string.h>
 

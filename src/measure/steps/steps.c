@@ -5,8 +5,8 @@
 // jansson, integers as doubles: one of 30 digits is no reason to drop a line.
 #include "measure/steps/steps_int.h"
 
-#include "base/clean.h"
 #include "base/os.h"
+#include "base/out.h"
 
 #include <float.h>
 #include <jansson.h>

@@ -6,7 +6,7 @@
 // between fork and exec: they allocate nothing and call only what is async-signal-safe.
 #pragma once
 
-#include "measure/steps/printed.h"
+#include "measure/steps/steps.h"
 #include "measure/trial/trial.h"
 
 #include <limits.h>

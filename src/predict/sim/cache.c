@@ -4,8 +4,6 @@
 // out: record_stream, CUDA graphs and private pools, cudaMallocAsync.
 #include "predict/sim/cache.h"
 
-#include "predict/sim/block.h"
-
 int64_t sim_cache_segment_size(const struct sim_options *options, int64_t size) {
     if (size <= CACHE_SMALL_MAX) return CACHE_SMALL_SEGMENT;
     if (size < CACHE_MIN_LARGE) return options->large_segment_bytes;

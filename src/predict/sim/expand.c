@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // expandable_segments:True (2.1 on): one virtual range for each stream and kind, mapped from the
 // front in pages of 2 MiB (small) or 20 MiB (large). The part not mapped is a block too.
-#include "predict/sim/block.h"
+#include "predict/sim/cache.h"
 
 static bool is_lower(const struct cache_block *a, const struct cache_block *b) {
     return a->segment != b->segment ? a->segment < b->segment : a->offset < b->offset;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How segments go back to the driver: all that is free, just enough for an oversize request, or the
 // oldest ones when a threshold is crossed.
-#include "predict/sim/block.h"
+#include "predict/sim/cache.h"
 
 static bool is_whole(const struct cache *c, int32_t block) {
     return c->blocks[block].prev == 0 && c->blocks[block].next == 0;

@@ -3,7 +3,7 @@
 // (2.28, commit 069a3d4f: GB/s of a link, 12 GB/s of PCIe 3 x16 and of 100 Gbit/s) and
 // src/graph/tuning.cc (commit 01afd20a: microseconds of the "simple" protocol, which large messages
 // take).
-#include "predict/speed/collective.h"
+#include "predict/speed/speed.h"
 
 #include "base/data.h"
 
@@ -69,13 +69,13 @@ bool speed_link_of(const struct speed_links *links, const struct gpu *gpu, struc
 }
 
 // What the members of a group are to each other.
-struct shape {
+struct spread {
     double ranks, machines, bandwidth;
 };
 
-static struct shape shape_of(const struct speed_group *g) {
+static struct spread spread_of(const struct speed_group *g) {
     double within = fmax(1, floor((double)g->link->machine / (double)g->apart));
-    struct shape s = {.ranks = (double)g->ranks, .bandwidth = g->link->bus};
+    struct spread s = {.ranks = (double)g->ranks, .bandwidth = g->link->bus};
     s.machines = ceil(s.ranks / within);
     // A machine's adapters serve all of its GPUs: as many groups at once as GPUs lie between two.
     double groups = fmin((double)g->apart, g->link->machine);
@@ -88,14 +88,14 @@ static double step_s(const struct speed_group *g, const struct latency *l) {
 }
 
 // Everybody sends a part on to the next, ranks - 1 times.
-static double ring_s(const struct speed_group *g, const struct shape *s, double bytes) {
+static double ring_s(const struct speed_group *g, const struct spread *s, double bytes) {
     double between = s->machines > 1 ? s->machines - 1 : 0;
     return bytes * (s->ranks - 1) / s->ranks / s->bandwidth + between * ring.network * 1e-6 +
            (s->ranks - 1 - between) * step_s(g, &ring);
 }
 
 // Up and down again: a chain in each machine, a binary tree of machines.
-static double tree_s(const struct speed_group *g, const struct shape *s, double bytes) {
+static double tree_s(const struct speed_group *g, const struct spread *s, double bytes) {
     return 2 *
            (bytes / (tree_share * s->bandwidth) + (s->ranks / s->machines - 1) * step_s(g, &tree) +
             log2(s->machines) * tree.network * 1e-6);
@@ -104,7 +104,7 @@ static double tree_s(const struct speed_group *g, const struct shape *s, double 
 double speed_collective_s(const struct speed_group *g, enum speed_collective what, double bytes,
                           int64_t calls) {
     if (g->ranks < 2 || calls < 1) return 0;
-    struct shape s = shape_of(g);
+    struct spread s = spread_of(g);
     double each = bytes / (double)calls, seconds = ring_s(g, &s, each);
     if (what == SPEED_ALL_REDUCE) seconds = fmin(2 * seconds, tree_s(g, &s, each));
     return (double)calls * (seconds + ring.call * 1e-6);

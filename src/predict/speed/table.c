@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading data/speed.tsv. A row that lacks a constant, or has one that no GPU could have, is
 // refused with its line and column: a wrong constant would go unnoticed otherwise.
+#include "predict/speed/speed.h"
 #include "predict/speed/speed_int.h"
-#include "predict/speed/tokens.h"
 
 #include <math.h>
 

@@ -4,7 +4,7 @@
 //     compute = linear flops x (1 + knee / hidden) / (f x peak) + attention flops / (f x peak)
 //               + moved bytes / (b x bandwidth)
 // All volumes below are those that the libraries' own code sends, its defaults named.
-#include "predict/speed/tokens.h"
+#include "predict/speed/speed.h"
 #include "predict/speed/speed_int.h"
 
 #include <math.h>

@@ -2,7 +2,7 @@
 // Fields are separated by exactly one blank; an empty field stays one, so that two blanks are seen.
 #include "predict/tape/line.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 #include "predict/tape/tape_int.h"
 
 #include <stdarg.h>

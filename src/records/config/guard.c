@@ -8,7 +8,7 @@
 // (Python, TOML, shell) lines that assign and options of commands are read.
 #include "records/config/dialect_int.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 
 #include <string.h>
 

@@ -30,3 +30,49 @@ int datum_too_many(const struct datum_source *s, struct fail *why); // FAIL_INPU
 // Digits of base 16 only; of at most 8.
 bool datum_text_hex(struct str digits, uint32_t *ret);
 void datum_text_utf8(struct buf *b, uint32_t character);
+
+// Inside of the datum room: the commands of a shell script, variables put in (shell_word.c).
+
+struct shell_word {
+    struct str text; // not known: as it is written
+    int line, column;
+    bool is_known, is_quoted;
+    bool is_flags; // "$ARGS", of which some case may make flags
+};
+struct shell_command {
+    struct shell_word *words;
+    ptrdiff_t count, capacity;
+    const struct shell_word *environment; // NAME=value in front of it, which are its alone
+    ptrdiff_t environment_count;
+    int line;
+};
+struct shell_commands {
+    struct shell_command *items;
+    ptrdiff_t count, capacity;
+};
+int datum_shell_commands(struct arena *a, struct datum_source *source, struct shell_commands *ret,
+                         struct fail *why);
+
+// Inside of the datum room: the place in a TOML file, and its scalars (toml_scalar.c).
+
+struct toml {
+    struct data data;
+    struct datum_source *source;
+    struct fail *why;
+    struct str text;
+    ptrdiff_t at, line_begin;
+    int line, depth;
+    struct datum **pending; // tables that dotted keys have opened: closed by the next header
+    ptrdiff_t pending_count, pending_capacity;
+};
+
+__attribute__((format(printf, 3, 4))) int datum_toml_fail(struct toml *t, ptrdiff_t at,
+                                                          const char *format, ...);
+char datum_toml_peek(const struct toml *t);
+bool datum_toml_has(const struct toml *t, struct str what);
+void datum_toml_blanks(struct toml *t);
+bool datum_toml_line_end(struct toml *t);
+// At a quote; in a key a text has one line.
+int datum_toml_string(struct toml *t, bool may_be_long, struct str *ret);
+// A number, a boolean or a date.
+int datum_toml_word(struct toml *t, struct datum *v);

@@ -3,7 +3,6 @@
 // sets to plain text are put in; what it gets from the environment, a loop or another command is
 // unknown. Nothing is run.
 #include "records/datum/datum_int.h"
-#include "records/datum/shell_int.h"
 
 #include <string.h>
 

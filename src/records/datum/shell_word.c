@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A shell script's words: quotes, continued lines, comments, variables that the script itself sets.
 // What is set in an if or a loop, comes from the environment or from another command is unknown.
-#include "records/datum/shell_int.h"
+#include "records/datum/datum_int.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 // path of a file that it names.
 #include "records/datum/datum.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 #include "base/shell.h"
 
 #include <stdarg.h>

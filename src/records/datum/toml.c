@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TOML 1.0 (toml.io/en/v1.0.0): keys, tables, lists. What Python's tomllib refuses is refused here,
 // too; tests/outside/toml compares the two. Dates stay texts.
-#include "records/datum/toml_int.h"
+#include "records/datum/datum_int.h"
 
 #include <string.h>
 

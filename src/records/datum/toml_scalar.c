@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // TOML's scalars: texts with their escapes, numbers, booleans, dates.
-#include "records/datum/toml_int.h"
+#include "records/datum/datum_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 // disk (spool.c); whoever opens the store next sends it.
 #include "records/store/link_int.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 
 #include <math.h>
 #include <string.h>

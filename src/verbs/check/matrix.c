@@ -3,7 +3,6 @@
 // cell says the largest batch that the GPU's budget takes or, of a given batch, whether it fits.
 #include "verbs/check/check.h"
 
-#include "base/clean.h"
 #include "base/out.h"
 #include "job/answer/answer.h"
 #include "view/html/html.h"

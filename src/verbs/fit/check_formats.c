@@ -4,7 +4,6 @@
 // each format escapes them in its own way, and none of them can begin a line, an element or a link.
 #include "verbs/fit/fit.h"
 
-#include "base/clean.h"
 #include "base/json.h"
 #include "base/out.h"
 

@@ -3,7 +3,7 @@
 // question a config (a second one only where "8xh100" names other ranks), one answer a GPU.
 #include "verbs/fit/fit.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 #include "base/shell.h"
 #include "job/question/question.h"
 

@@ -5,7 +5,7 @@
 #include "verbs/run/run.h"
 
 #include "base/os.h"
-#include "base/secret.h"
+#include "base/out.h"
 
 #include <errno.h>
 #include <fcntl.h>

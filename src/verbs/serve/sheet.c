@@ -2,7 +2,7 @@
 // Prometheus' text format, and OpenMetrics'. What is not known is not written.
 #include "verbs/serve/serve.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,12 +2,12 @@
 // Writing logs. The lines of a reading go out in one write; what a full disk has left of them is
 // cut off again. The names of the columns are those of `nvidia-smi dmon` (its help, driver 550)
 // where it has the figure.
-#include "verbs/watch/log.h"
+#include "verbs/watch/watch.h"
 
-#include "base/clean.h"
 #include "base/field.h"
 #include "base/json.h"
 #include "base/os.h"
+#include "base/out.h"
 #include "measure/observe/observe.h"
 
 #include <errno.h>

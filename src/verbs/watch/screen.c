@@ -2,10 +2,9 @@
 // The loop of the screen: take in what is new, draw, wait for a key, a signal or the next reading.
 // Nothing here waits for a GPU: the machine is opened on a thread of its own while the screen
 // already answers to keys, and a reading is taken from the view only when it is there.
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include "base/os.h"
-#include "verbs/watch/log.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 // 80 %); ours say that a busy GPU is good, because this is about training. Temperatures are held
 // against the GPU's own threshold, else against those of all-smi's alerts (80 and 90 °C).
 #include "base/unit.h"
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include "base/say.h"
 

@@ -2,7 +2,7 @@
 // Which part of the screen goes where: one function of the size and of what there is to show.
 // From the top: the sentence, what machine, its CPU, its GPUs, runs, findings, plots, processes,
 // keys.
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include "base/say.h"
 

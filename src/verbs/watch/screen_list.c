@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is below the GPUs: the runs that let themselves be watched, and what is to be said of the
 // machine.
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include "base/say.h"
 

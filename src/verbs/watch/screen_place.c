@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Places on the screen: the frame of a window, and what a place stands for when it is clicked.
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 enum { WINDOW_COLUMNS = 76 };
 

@@ -3,7 +3,7 @@
 // a fixed stretch of time that begins at a multiple of its length: what is drawn moves to the left
 // and never changes its shape.
 #include "base/unit.h"
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include <math.h>
 

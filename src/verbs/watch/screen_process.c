@@ -2,7 +2,7 @@
 // The processes on the GPUs: one table of columns, which go in a stated order where the screen is
 // narrow. What of a process is not visible from here is a dash.
 #include "base/unit.h"
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 // What the setup window changes, and the file that keeps it (doc/formats/watch-conf.md). The file
 // is written only when the user asks for it, and read line by line: what is not understood is
 // passed over, so that an older program reads the file of a newer one.
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include "base/os.h"
 

@@ -3,7 +3,7 @@
 // with the process's name in it is answered with y. What could be another process by now, is not of
 // this machine or is not visible from here gets nothing. pidfd_open(2), since Linux 5.3: the
 // process that was looked at is the one that gets the signal.
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include "base/os.h"
 

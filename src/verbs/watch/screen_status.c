@@ -2,7 +2,7 @@
 // The first line: how things are, in one sentence, with its word in front. PROBLEM and WARNING are
 // the worst finding; OK says what the GPUs and the first run do; until the rules have looked, the
 // sentence stands without a word.
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include "base/say.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Figures as the screen writes them. They live in the scratch memory of one look.
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include "base/unit.h"
 

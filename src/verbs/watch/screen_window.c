@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Windows over the screen (help, setup, sorting, findings, signals), and what keys and clicks do.
 // The keys are those of htop and nvtop as far as they fit. Esc closes and undoes; only q ends.
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include <stdio.h>
 #include <string.h>

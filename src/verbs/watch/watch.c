@@ -4,8 +4,7 @@
 #include "base/out.h"
 #include "cli/cli.h"
 #include "machine/device/device.h"
-#include "verbs/watch/log.h"
-#include "verbs/watch/screen.h"
+#include "verbs/watch/watch.h"
 
 #include <math.h>
 #include <poll.h>

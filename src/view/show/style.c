@@ -3,7 +3,7 @@
 // characters never pass.
 #include "view/show/show.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 
 #include <stdlib.h>
 #include <string.h>

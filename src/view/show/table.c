@@ -3,7 +3,7 @@
 // wraps its columns of prose, then leaves columns out, then stacks its rows.
 #include "view/show/show.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 #include "base/say.h"
 #include "base/unit.h"
 

@@ -4,7 +4,7 @@
 // marks, Hangul vowels and finals of decomposed syllables, variation selectors, joiners.
 #include "view/show/show.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 
 struct range {
     uint32_t from, to;

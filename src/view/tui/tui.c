@@ -3,7 +3,7 @@
 // more than be read; our own typography has a plain spelling where there is no UTF-8.
 #include "view/tui/tui.h"
 
-#include "base/clean.h"
+#include "base/out.h"
 #include "base/say.h"
 #include "view/show/show.h"
 
