@@ -29,7 +29,7 @@ static const char smaller[] =
 // Signatures whose words only usually mean their row: CAUSE_AMBIGUOUS, in the signature's words.
 static const char likely[] = "cublas-alloc save-failed network-warned bus-error nccl gloo "
                              "rendezvous child-failed exit-status unknown-error state-dict-warned "
-                             "cublas-invalid";
+                             "cublas-invalid tensorflow-cpu";
 
 static const struct row {
     const char *id, *what;
@@ -114,8 +114,8 @@ static const struct row {
     {"card.errors", "the GPU reports errors", NULL, "trend.state trend.xid trend.ecc trend.replays",
      CAUSE_SAID, cause_told, 0, "dmesg | grep Xid; reset or replace the GPU"},
     {"card.driver", "driver, PyTorch and GPU do not match",
-     "old-driver no-cuda no-kernel-image no-bf16 library-mismatch cublas-invalid", NULL, CAUSE_SAID,
-     NULL, 0, NULL},
+     "old-driver no-cuda no-kernel-image no-bf16 library-mismatch cublas-invalid tensorflow-cpu",
+     NULL, CAUSE_SAID, NULL, 0, NULL},
     {"card.throttled", "heat or the power supply limits the GPU's clocks", NULL,
      "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
      "improve cooling and power supply, or lower the power limit: a steady clock is better than a "

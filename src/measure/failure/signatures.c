@@ -77,11 +77,18 @@ const struct failure_signature failure_signatures_other[] = {
     {"no-cuda", FAILURE_CRASH, "this PyTorch sees no GPU",
      "install PyTorch with CUDA; check CUDA_VISIBLE_DEVICES and nvidia-smi",
      "Torch not compiled with CUDA enabled\nNo CUDA GPUs are available\n"
-     "no CUDA-capable device is detected\nCould not load dynamic library 'cudart64_&.dll'\n"
+     "no CUDA-capable device is detected\n"
      "Unexpected error from cudaGetDeviceCount()\n"
      "Failed to initialize NVML: Unknown Error\nCUDA error: invalid device ordinal\n"
      "torch.cuda.is_available() is False",
      RANK_AMBIGUOUS + 1},
+    {"tensorflow-cpu", FAILURE_CRASH,
+     "TensorFlow did not find its CUDA libraries: it computes on the CPU",
+     "pip install 'tensorflow[and-cuda]', or the CUDA and cuDNN versions of its release on "
+     "LD_LIBRARY_PATH; without a GPU this means nothing",
+     "Could not load dynamic library 'libcu\nCould not load dynamic library 'cud\n"
+     "Cannot dlopen some GPU libraries",
+     RANK_STATUS + 2},
     {"import", FAILURE_CRASH, "a Python module is missing or incompatible",
      "install what is missing; run the command alone in the same environment",
      "^ModuleNotFoundError\n^ImportError\nundefined symbol: \n"
@@ -129,7 +136,9 @@ const struct failure_signature failure_signatures_other[] = {
     {"permission", FAILURE_CRASH, "permission denied for a file", "check the file's owner and mode",
      "^PermissionError\n[Errno 30] Read-only file system", RANK_SETUP},
     {"no-command", FAILURE_CRASH, "a command was not found", "check spelling and PATH",
-     ": command not found\n: not found$\nNo such file or directory&exec", RANK_KILLED + 5},
+     ": command not found\n: not found$\nNo such file or directory&execv\n"
+     "No such file or directory&exec: \nNo such file or directory&exec failed",
+     RANK_KILLED + 5},
     {"usage", FAILURE_CRASH, "the program rejected its arguments",
      "see its --help; batchfit fit --help lists batchfit's placeholders",
      "error: unrecognized arguments\nerror: the following arguments are required\nerror: argument "
