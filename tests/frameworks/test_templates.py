@@ -461,6 +461,8 @@ class TestShipped(Compared):
         self.compare("mistral", "qlora-bf16-qv-dropout", False, "8B b1 s131072")
         self.compare("llama", "lora-fp32-dropout", True, "7B b3 s512")
         self.compare("gemma2", "lora-bf16", True, "9B b1 s4096", tied=True)
+        self.compare("qwen2", "full-fp32", True, "3B b4 s1000", tied=True)
+        self.compare("gpt2", "full-fp32", False, "medium b3 s512", tied=True)
 
     def test_torchtunes_loss(self):
         self.compare("llama", "linear-lora-bf16", True, "8B b2 s2048")

@@ -15,6 +15,8 @@ OPTIONAL = "BGRNXAWYPT"  # what a template may lack; so may "D", which is then h
 # What kernels round: flash attention's rows and head size (python/batchfit/cuda_rules.py).
 CEILS = {"[S/128]": ("S", 128), "[E/32]": ("E", 32)}
 SPLIT_CEILS = {"[ST/128]": ("ST", 128), "[E/32]": ("E", 32)}  # of a sequence whose parts S lie on T GPUs
+# What the kernel that takes fp32 rounds.
+UNHALVED = {"[S/32]": ("S", 32), "[E/32]": ("E", 32)}
 # What the kernel that takes a bias rounds: rows of statistics and of q's gradient. Lengths are multiples of 16 there, as torch's
 # sdpa pads the bias else, which makes another sequence of events; each has a marker of its own when rounded.
 BIASED_BY = 16
@@ -53,9 +55,9 @@ def _parted_sequence(taken, tiles):
     raise ValueError("no sequence length of %d tiles and eight parts" % tiles)
 
 
-def _sequence(taken, tiles, beside):
-    """(S, marker of S + beside) with ceil(S / 128) = tiles, S prime and the other a power of two times a prime that is not taken."""
-    for s in range(128 * (tiles - 1) + 1, 128 * tiles + 1):
+def _sequence(taken, tiles, beside, by):
+    """(S, marker of S + beside) with ceil(S / by) = tiles, S prime and the other a power of two times a prime that is not taken."""
+    for s in range(by * (tiles - 1) + 1, by * tiles + 1):
         if _is_prime(s) and _is_prime(_odd_part(s + beside)) and not {s, _odd_part(s + beside)} & set(taken):
             return s, _odd_part(s + beside)
     raise ValueError("no sequence length of %d tiles" % tiles)
@@ -77,9 +79,9 @@ class Dims:
     for batch 1, D for a width that is the heads' together. parts: whether a part of a head may be told apart, as rotary
     embeddings of some families need; eighths: whether an eighth of the sequence may; by: what widths are multiples of; alone: further letters that may stand alone in a size.
     beside: the length that stands beside S, labels that are padded (1) or cut (-1) by one. completion: of S tokens Y are a completion's,
-    beside which Y + 1 and S - Y stand. tiles: of 128 that the sequence has; or (S, Y), whose attention has a bias."""
+    beside which Y + 1 and S - Y stand. unhalved: attention is in fp32. tiles: of 128 (32 unhalved) that the sequence has; or (S, Y), whose attention has a bias."""
 
-    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False, parts=False, by=1, alone="", beside=1, completion=False, eighths=False):
+    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False, parts=False, by=1, alone="", beside=1, completion=False, eighths=False, unhalved=False):
         p, after = dict(primes), 0
         self._sums = []  # (marker, value, its terms) of lengths that are sums
         if isinstance(tiles, tuple):
@@ -87,8 +89,8 @@ class Dims:
         else:
             taken = list(p.values()) + [tiles, head_tiles]
             s, after = (_split_sequence(taken, tiles, p["T"]) if "T" in p else _parted_sequence(taken, tiles) if eighths else
-                        _sequence(taken, tiles, beside))
-            self._ceils = SPLIT_CEILS if "T" in p else CEILS
+                        _sequence(taken, tiles, beside, 32 if unhalved else 128))
+            self._ceils = SPLIT_CEILS if "T" in p else UNHALVED if unhalved else CEILS
         if after:
             self._sums.append((after, s + beside, {"S": 1, "": beside}))
         if completion:
@@ -225,8 +227,8 @@ def text(terms):
 
 
 # Two sets: what is made of the first must hold for the second. No ranks divide V + 1, the rows of a unit of FSDP1.
-FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=67, X=31, A=19, W=73, P=3001, T=19), 23, (1424, 4496))
-SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47, X=37, A=13, W=83, P=3011, T=13), 17, (1616, 2512))
+FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=67, X=31, A=19, W=73, P=3001, T=19), 23, (1424, 4496), 71)
+SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47, X=37, A=13, W=83, P=3011, T=13), 17, (1616, 2512), 61)
 
 
 FUSED_GROUPS = (59, 71)  # with another prime two above
@@ -245,10 +247,11 @@ def second(letters, **how):
 
 
 def _some(which, letters, fused=False, single=False, wide=False, **how):
-    primes, tiles, lengths = (FIRST, SECOND)[which]
+    primes, tiles, lengths, unhalved = (FIRST, SECOND)[which]
     fused = fused and "G" in letters
     more = {"G": FUSED_GROUPS[which]} if fused else {"F": primes["W"] - 2} if "X" in letters else {}
     primes = dict(primes, **more, **({"V": WIDE[which]} if wide else {}))
     lacking = set(OPTIONAL + "DF") - set(letters) | set("K" * single)
     is_biased = "Y" in letters and not how.get("completion")
-    return Dims({k: v for k, v in primes.items() if k not in lacking}, lengths if is_biased else tiles, fused=fused, **how)
+    return Dims({k: v for k, v in primes.items() if k not in lacking}, lengths if is_biased else unhalved if how.get("unhalved") else tiles, fused=fused,
+                **how)

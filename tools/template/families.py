@@ -99,6 +99,7 @@ KINDS = {
     "lora-qkvo": (_AMP, _QKVO),
     "qlora-qkvo": (dict(_AMP, quant="nf4"), _QKVO),
     "lora-qkvo-dropout": (_AMP, _QKVO + ":dropout"),
+    "full-fp32": (dict(_COMMON, precision="fp32", weights="fp32"), None),
     "full-fp32-foreach": (dict(_COMMON, precision="fp32", weights="fp32", fused_optimizer=False), None),
     "lora-t5": (_AMP, ":q,v"),
     "lora-t5-dropout": (_AMP, ":q,v:dropout"),
@@ -170,7 +171,8 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
        "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT).split(),
        "gemma3": "full full-amp lora lora-dropout qlora qlora-dropout".split(),
        "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 " + _IN_BF16 + _CUT).split(),
-       **dict.fromkeys("gpt2 gpt_neox olmo2 granite starcoder2 phi".split(), "full full-amp lora lora-dropout qlora qlora-dropout".split()),
+       **dict.fromkeys("gpt2 gpt_neox".split(), "full full-amp full-fp32 lora lora-dropout qlora qlora-dropout".split()),
+       **dict.fromkeys("olmo2 granite starcoder2 phi".split(), "full full-amp lora lora-dropout qlora qlora-dropout".split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
        "qwen2_moe": "full lora lora-qkvo lora-qkvo-dropout".split(),
        **dict.fromkeys("mixtral qwen3_moe".split(), ("full lora lora-qkvo lora-qkvo-dropout " + _SHARDED).split())}
@@ -178,7 +180,7 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
 _NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32")))
-ANY_BATCH = (*_NO_AUTOCAST, "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *CUT) + tuple(LIGER)
+ANY_BATCH = (*_NO_AUTOCAST, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *CUT) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD  # who offloads recomputes
@@ -196,6 +198,8 @@ SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} 
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}
 SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if "dpo" in kind else set()) for kind in PAIRS})
 SOME.update(dict.fromkeys(COMPLETIONS, _OF_PAIRS))
+# What a Trainer makes where nobody says a precision, of the models that are small enough.
+SOME["full-fp32"] = _OF_PAIRS | {("llama", False, False), ("gpt2", False, True), ("gpt_neox", False, False)}
 SOME.update(dict.fromkeys(LINEAR, _OF_PAIRS | {("llama", False, False)}))
 SOME["linear-qlora-torchao"] = SOME["linear-full"] & SOME["qlora-torchao"]
 SOME.update({kind: {pair for pair in _OF_PAIRS if not pair[2]} for kind in PAIRS if kind.startswith("reward")})  # whose head is another
@@ -298,7 +302,7 @@ class Variant:
         """dims.first or dims.second of it."""
         return which(self.letters, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
                      by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS or self.kind in CUT or self.is_of_completions else 1,
-                     completion=self.is_of_completions, eighths=self.kind in LINEAR,
+                     completion=self.is_of_completions, eighths=self.kind in LINEAR, unhalved=self.kind == "full-fp32" and not self.grouped,
                      alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS or self.is_of_completions))
 
     @property

@@ -403,8 +403,11 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
         forecast_note_adapter(f, p, t);
     else if (str_is(h->weights, "fp32"))
         str_list_add(a, &t->notes,
-                     STR("weights are counted in fp32 under autocast: loaded in bf16 (--precision "
-                         "bf16) a training needs less"));
+                     str_is(h->precision, "fp32")
+                         ? STR("all is counted in fp32: in bf16 (--precision bf16 or amp-bf16) a "
+                               "training needs less")
+                         : STR("weights are counted in fp32 under autocast: loaded in bf16 "
+                               "(--precision bf16) a training needs less"));
     note_loss(f, p, t);
     if (p->adapter.len > 0 && p->optimizer.len > 0 && !str_is(p->optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
