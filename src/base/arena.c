@@ -63,8 +63,9 @@ void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, 
     return copy;
 }
 
-// mallopt(3): what is freed at the heap's end stays there below the threshold; madvise(2). What lies
-// before the first large page is taken and never touched, so that the heap goes on in that page.
+// mallopt(3): what is freed at the heap's end stays there below the threshold; madvise(2). What
+// lies before the first large page is taken and never touched, so that the heap goes on in that
+// page.
 void arena_reserve(void) {
     static void *gap;
     mallopt(M_MMAP_THRESHOLD, 2 * ARENA_RESERVE_BYTES);

@@ -242,10 +242,10 @@ int answer_write(struct question *q, struct answer *answer,
 
 // An answer as one self-contained card, to paste into a chat.
 
-#define CLI_ROW_SHARE(at)                                                                     \
-    CLI_ROW("share", "FILE", CLI_REPEAT, at,                                                  \
-            "also write the answer as one card to paste into a chat, .svg, .html or, where "  \
-            "rsvg-convert is installed, .png (repeatable)",                                   \
+#define CLI_ROW_SHARE(at)                                                                    \
+    CLI_ROW("share", "FILE", CLI_REPEAT, at,                                                 \
+            "also write the answer as one card to paste into a chat, .svg, .html or, where " \
+            "rsvg-convert is installed, .png (repeatable)",                                  \
             "file")
 
 // Before anything is computed: the files' kinds and folders. NULL: nothing is asked.

@@ -123,8 +123,7 @@ static const struct row {
     // Setup.
     {"setup.software", "a module, library, file or permission is missing, or does not match",
      "import bitsandbytes cpu-build cuda-extension missing-file permission no-command network "
-     "hub-access "
-     "network-warned",
+     "hub-access network-warned",
      NULL, CAUSE_SAID, NULL, 0, NULL},
     {"setup.arguments", "the program rejected its arguments or its terminal",
      "usage no-launcher not-a-tty no-input wandb-login", NULL, CAUSE_SAID, NULL, 0, NULL},

@@ -60,8 +60,7 @@ const struct failure_signature failure_signatures_other[] = {
     {"cublas-invalid", FAILURE_CRASH,
      "cuBLAS refused a call, usually because another cuBLAS than PyTorch's was loaded",
      "unset LD_LIBRARY_PATH, and only one nvidia-cublas package (pip list); if that does not help, "
-     "a PyTorch "
-     "for this GPU's CUDA, then the sizes of the tensors",
+     "a PyTorch for this GPU's CUDA, then the sizes of the tensors",
      "CUBLAS_STATUS_INVALID_VALUE\nCUBLAS_STATUS_NOT_SUPPORTED\nCUBLAS_STATUS_ARCH_MISMATCH",
      RANK_AMBIGUOUS},
     {"old-driver", FAILURE_CRASH,
@@ -104,8 +103,7 @@ const struct failure_signature failure_signatures_other[] = {
      RANK_SETUP + 3, false, true},
     {"cpu-build", FAILURE_CRASH, "a package was installed without its CUDA part",
      "install it in the version for this PyTorch and CUDA (torchvision and torchaudio from "
-     "PyTorch's "
-     "index), or build it on a machine with CUDA",
+     "PyTorch's index), or build it on a machine with CUDA",
      "Could not run 'torchvision::\nNot compiled with GPU support\nNot compiled with CUDA support\n"
      "is not compiled with CUDA support\nwas not compiled with CUDA\nCouldn't load custom C++ ops",
      RANK_OWN + 1},
@@ -303,16 +301,14 @@ const struct failure_signature failure_signatures_other[] = {
     // What a scheduler did explains all that programs print when they are stopped.
     {"time-limit", FAILURE_KILLED, "the job scheduler's time limit ended it",
      "ask for a longer limit (sbatch --time), or save before it comes (sbatch --signal=USR1@300) "
-     "and "
-     "restart from the newest checkpoint",
+     "and restart from the newest checkpoint",
      " CANCELLED AT &DUE TO TIME LIMIT\nPBS: job killed: walltime \n"
      "job killed after reaching LSF run time limit\nTERM_RUNLIMIT: \n"
      "active on the node longer than the specified deadline",
      RANK_KILLED - 1},
     {"preempted", FAILURE_KILLED, "the job scheduler stopped it for another job, or to requeue it",
      "restart it from its newest checkpoint (sbatch --requeue does so by itself); a partition or "
-     "queue "
-     "that is not preempted",
+     "queue that is not preempted",
      " CANCELLED AT &DUE TO PREEMPTION\n CANCELLED AT &DUE TO JOB REQUEUE\n"
      "Preempted in order to admit\nPreempted by &on node ",
      RANK_KILLED - 1},
@@ -400,8 +396,7 @@ const struct failure_signature failure_signatures_other[] = {
      "Can't pickle local object\nCan't pickle <\n^TypeError: cannot pickle '", RANK_OWN},
     {"meta-tensor", FAILURE_CRASH, "weights have no data: they were offloaded, or never loaded",
      "device_map=\"auto\" puts on the CPU or disk what the GPU does not hold: fewer bits, a "
-     "smaller "
-     "model, or no device_map for a training; with FSDP gather the full state dict",
+     "smaller model, or no device_map for a training; with FSDP gather the full state dict",
      "Cannot copy out of meta tensor", RANK_OWN},
     {"deepspeed-batch", FAILURE_CRASH, "DeepSpeed's batch settings contradict each other",
      "train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x GPUs: "
@@ -410,8 +405,7 @@ const struct failure_signature failure_signatures_other[] = {
 
     {"no-operator", FAILURE_CRASH, "this kind of device lacks an operator of the model",
      "PYTORCH_ENABLE_MPS_FALLBACK=1 runs it on the CPU of a Mac; a newer PyTorch; or move that "
-     "part to "
-     "the CPU",
+     "part to the CPU",
      "is not currently implemented for the &device\nis not current implemented for the &device\n"
      "Could not run 'aten::&with arguments from the '&' backend",
      RANK_OWN + 1},
@@ -425,8 +419,7 @@ const struct failure_signature failure_signatures_other[] = {
      "Trying to backward through the graph a second time", RANK_OWN},
     {"no-main-guard", FAILURE_CRASH, "a worker process started the whole script again",
      "put the training under if __name__ == \"__main__\": (Windows and macOS start workers so), or "
-     "use no "
-     "workers",
+     "use no workers",
      "current process has finished its bootstrapping phase.", RANK_OWN + 1},
     // The rest.
     {"own-error", FAILURE_CRASH, "the program's own error",

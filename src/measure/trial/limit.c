@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory limit of a trial on the CPU: a cgroup v2 of its own where one may be made (the
 // kernel's Documentation/admin-guide/cgroup-v2.rst), else the guardian, which looks at what the
-// tree holds. Behind the latter stand RLIMIT_DATA (setrlimit(2): what each process reserves, whether
-// it uses it or not, hence a generous one) and the kernel, which is offered the trial first.
+// tree holds. Behind the latter stand RLIMIT_DATA (setrlimit(2): what each process reserves,
+// whether it uses it or not, hence a generous one) and the kernel, which is offered the trial
+// first.
 #include "measure/trial/trial_int.h"
 
 #include "base/os.h"

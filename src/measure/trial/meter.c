@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tree of processes takes from the machine: PSS, in which a page that n of them map counts as
-// n parts of one (proc_pid_smaps(5)). The sum of RSS counts it n times: four data workers of a small
-// training make twice of it.
+// What a tree of processes takes from the machine: PSS, in which a page that n of them map counts
+// as n parts of one (proc_pid_smaps(5)). The sum of RSS counts it n times: four data workers of a
+// small training make twice of it.
 //
 // Allocates nothing: the guardian looks, too.
 #include "measure/trial/trial_int.h"
@@ -29,8 +29,8 @@ static const struct meter_mark *mark_of(const struct meter *m, const struct tree
     return is_same ? &m->marks[low] : NULL;
 }
 
-// Sums up what the processes hold. How far the one that rose most stood above where it is now, since
-// the look before: *ret_gone_bytes. Whether the processes are others than before.
+// Sums up what the processes hold. How far the one that rose most stood above where it is now,
+// since the look before: *ret_gone_bytes. Whether the processes are others than before.
 static bool look_at_each(struct meter *m, const struct tree *t, int64_t *ret_gone_bytes) {
     struct meter_mark marks[METER_MOST];
     struct tree_memory sum = {.rss_bytes = -1, .largest_hwm_bytes = -1, .largest_data_bytes = -1};

@@ -230,8 +230,7 @@ static const struct {
          "leave out -%O: batchfit enters the training through PYTHONPATH and sitecustomize"},
     [BLIND] = {"PyTorch runs in process %P, which did not get the environment of the command",
                "have the launcher pass on PYTHONPATH and the variables that begin with BATCHFIT_ "
-               "(env -i, "
-               "sudo and the like drop them)"},
+               "(env -i, sudo and the like drop them)"},
     [PREDICTING] =
         {"PyTorch calls a model without gradients: the program runs inference and does not train",
          "batchfit infer -- COMMAND finds the batch of an inference program"},

@@ -28,7 +28,7 @@ struct tree_process {
     pid_t pid, parent, group, session;
     // Since it started, of all its threads: pages that it got without a disk, time in clock ticks.
     int64_t faults, user_ticks, kernel_ticks;
-    int64_t reaped_ticks; // of its children that are gone
+    int64_t reaped_ticks;                  // of its children that are gone
     bool is_zombie, is_below, is_runnable; // is_runnable: its first thread has or wants a CPU
 };
 struct tree {

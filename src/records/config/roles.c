@@ -386,8 +386,7 @@ int config_reader_role(struct reader *r, enum config_role role) {
     bool is_open = config_role_sort(role) == SORT_LIST && v->text.len == 0;
     if (is_open || (v->type == CONFIG_NULL && str_is(row->assumed, "model")))
         *v = absent(r, role, row);
-    for (ptrdiff_t i = first + 1; read && i < all.count; i++)
-        note_conflict(r, read, &all.items[i]);
+    for (ptrdiff_t i = first + 1; read && i < all.count; i++) note_conflict(r, read, &all.items[i]);
     // disable_gradient_checkpointing: the key says the opposite.
     if (all.count && str_starts(row->places, STR("!"))) v->boolean = !v->boolean;
     return 0;

@@ -27,7 +27,7 @@ struct shell {
     struct str here; // the word that ends a text behind <<
     ptrdiff_t words; // of all commands
     struct buf word;
-    struct shell_word made; // the word that is being read; text is in `word`
+    struct shell_word made;          // the word that is being read; text is in `word`
     bool has_word, in_list, may_run; // behind && and ||
 };
 
@@ -108,8 +108,8 @@ static void put(struct shell *s, const struct variable *v, bool is_quoted, bool 
 static bool holds_flags(const struct variable *v, bool is_sure) {
     bool holds = false;
     for (ptrdiff_t i = 0; i < v->count; i++)
-        holds = holds ||
-                (v->words[i].is_known == is_sure && str_starts(v->words[i].text, STR("-")));
+        holds =
+            holds || (v->words[i].is_known == is_sure && str_starts(v->words[i].text, STR("-")));
     return holds;
 }
 

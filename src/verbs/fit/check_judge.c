@@ -206,8 +206,8 @@ int fit_check_find_batch(struct question *q, struct fail *why) {
                  STR_ARG(p->model));
         return fail_hint(why, "--effective-batch-size N says what the training needs");
     }
-    fail_set(why, FAIL_INPUT,
-             "%.*s: no batch of one GPU is said: any GPU might be large enough", STR_ARG(q->path));
+    fail_set(why, FAIL_INPUT, "%.*s: no batch of one GPU is said: any GPU might be large enough",
+             STR_ARG(q->path));
     return fail_hint(why, "--effective-batch-size N says what the training needs, --key batch=PATH "
                           "the key of the config");
 }

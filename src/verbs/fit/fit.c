@@ -58,7 +58,8 @@ static const struct cli_row rows[] = {
 static const char of_check[] =
     "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
     "safety-margin overhead other-processes alloc-conf tape dialect section key gpu gpu-memory "
-    "optimizer checkpointing lora quant loss shard gpus test-only check max-memory format base base-ref "
+    "optimizer checkpointing lora quant loss shard gpus test-only check max-memory format base "
+    "base-ref "
     "lock update-lock allow-unjudged";
 
 static bool is_given(const struct fit_options *o, const struct cli_row *row) {

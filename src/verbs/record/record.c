@@ -2,6 +2,7 @@
 // batchfit record: tape of any PyTorch model. The recorder itself is Python (python/batchfit),
 // since PyTorch must be spoken to; it is embedded here, laid into the cache folder and run by the
 // user's own python3.
+#include "verbs/record/record.h"
 #include "base/json.h"
 #include "base/os.h"
 #include "base/out.h"
@@ -9,7 +10,6 @@
 #include "cli/cli.h"
 #include "measure/launch/launch.h"
 #include "predict/tape/tape.h"
-#include "verbs/record/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,12 +64,10 @@ static const struct cli_row rows[] = {
     {"loss", "WORD", CLI_TEXT, VALUE(10),
      "loss: ce or label-smoothing; of an hf: decoder liger (with its other layers; liger:loss "
      "without, liger@0.5.2 of that version), chunked or chunked:N, linear or linear:N "
-     "(torchtune's), cut "
-     "(Apple's), "
-     "dpo (trl's: pairs, and a reference model or the adapter switched off), dpo:precomputed, "
-     "dpo@1.15 (of that version), dpo:llamafactory; pairs alone: orpo, cpo, cpo-simpo, simpo, "
-     "orpo@1.14, orpo:llamafactory; kto, kto@1.15; reward (trl's RewardTrainer); "
-     "grpo, grpo:reference, grpo@1.15 (--target-len: tokens of a completion)"},
+     "(torchtune's), cut (Apple's), dpo (trl's: pairs, and a reference model or the adapter "
+     "switched off), dpo:precomputed, dpo@1.15 (of that version), dpo:llamafactory; pairs alone: "
+     "orpo, cpo, cpo-simpo, simpo, orpo@1.14, orpo:llamafactory; kto, kto@1.15; reward (trl's "
+     "RewardTrainer); grpo, grpo:reference, grpo@1.15 (--target-len: tokens of a completion)"},
     {"momentum", "X", CLI_TEXT, VALUE(11), "SGD momentum; 0: no momentum buffer"},
     {"nesterov", NULL, CLI_SWITCH, SWITCH(5), "use Nesterov momentum"},
     {"weight-decay", "X", CLI_TEXT, VALUE(12), "weight decay; only zero or not matters"},

@@ -143,7 +143,8 @@ static json_t *machine_json(struct serve *s) {
     json_t *machine = json_pack(
         "{s:i, s:s, s:o, s:b, s:b, s:O, s:o, s:o, s:o, s:o, s:I, s:i}", "machine", 1, "version",
         BATCHFIT_VERSION, "host", is_recorded ? json_null() : json_string(system.nodename),
-        "is_recorded", is_recorded, "has_fleet", s->fleet != NULL, "standin", json_object_get(snapshot, "standin"), "system",
+        "is_recorded", is_recorded, "has_fleet", s->fleet != NULL, "standin",
+        json_object_get(snapshot, "standin"), "system",
         is_recorded ? json_null()
                     : json_pack("{s:s, s:s, s:s}", "name", system.sysname, "release",
                                 system.release, "architecture", system.machine),

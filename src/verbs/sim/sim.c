@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit sim: replay one tape. The plumbing below fit, for scripts and for checking us.
+#include "predict/sim/sim.h"
 #include "base/os.h"
 #include "base/out.h"
 #include "base/unit.h"
 #include "cli/cli.h"
 #include "job/answer/answer.h"
-#include "predict/sim/sim.h"
 #include "predict/tape/template.h"
 #include "predict/tape/zero.h"
 

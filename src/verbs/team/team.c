@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit team: one table and one settings file for all the team's GPUs; with --collect from what
 // the team's machines measured.
+#include "verbs/team/team.h"
 #include "base/out.h"
 #include "base/say.h"
 #include "job/answer/answer.h"
-#include "verbs/team/team.h"
 #include "view/show/show.h"
 
 #include <math.h>
@@ -281,16 +281,15 @@ const struct cli_verb team_verb = {
     .description =
         "Answers like fit for every GPU of the team: the same effective batch on each, mixed "
         "precision if the GPU has tensor cores. Without --gpus it takes the GPUs of the config's "
-        "team_gpu_settings, those of the settings file, or four typical ones.\n\nWith --collect the answer comes from what the "
-        "team's machines measured (fit -- COMMAND). Each has its own file in DIR (.batchfit/team), "
-        "shared through git: this machine's is updated from its history, and all are read. A GPU "
-        "that no one measured is predicted, and marked as such. If machines with the same GPU "
-        "disagree, they are named and the smallest batch is taken. A machine that measured with "
-        "another effective batch is named, and the exit status is 1.\n\nWith --cost the rows are "
-        "what "
-        "the training costs on each GPU: predicted speed x price of an hour (data/prices.tsv, "
-        "prices.local.tsv), with the range of the speed; the cheapest that fits and ends by the "
-        "--deadline comes first.",
+        "team_gpu_settings, those of the settings file, or four typical ones.\n\nWith --collect "
+        "the answer comes from what the team's machines measured (fit -- COMMAND). Each has its "
+        "own file in DIR (.batchfit/team), shared through git: this machine's is updated from its "
+        "history, and all are read. A GPU that no one measured is predicted, and marked as such. "
+        "If machines with the same GPU disagree, they are named and the smallest batch is taken. A "
+        "machine that measured with another effective batch is named, and the exit status is "
+        "1.\n\nWith --cost the rows are what the training costs on each GPU: predicted speed x "
+        "price of an hour (data/prices.tsv, prices.local.tsv), with the range of the speed; the "
+        "cheapest that fits and ends by the --deadline comes first.",
     .examples =
         "batchfit team --config configs/train.yaml --gpus rtx4090,rtx3080,rtx3060,gtx1080 -o "
         "configs/team_settings.yaml\n"

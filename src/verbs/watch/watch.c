@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit watch: what happens on the GPUs now, on a screen, in logs, or once as text.
+#include "verbs/watch/watch.h"
 #include "base/os.h"
 #include "base/out.h"
 #include "cli/cli.h"
 #include "machine/device/device.h"
-#include "verbs/watch/watch.h"
 
 #include <math.h>
 #include <poll.h>

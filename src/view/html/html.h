@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One self-contained page: style inside, light and dark by the reader's setting, no script but ours,
-// nothing fetched. Every text given here is escaped. Call open, then any of the parts in order, then close.
+// One self-contained page: style inside, light and dark by the reader's setting, no script but
+// ours, nothing fetched. Every text given here is escaped. Call open, then any of the parts in
+// order, then close.
 #pragma once
 
 #include "view/chart/chart.h"

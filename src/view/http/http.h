@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small web server for reading: pages by a table of exact paths, one stream of events, and paths
 // that answer what they are sent. It knows nothing of what it shows. There are no folders behind
-// it, nothing can be written through it, and it waits for nobody: who reads slowly, says nothing or says too much is let go.
+// it, nothing can be written through it, and it waits for nobody: who reads slowly, says nothing or
+// says too much is let go.
 //
 // All of it runs in the caller's thread: wait until http_fd is readable or http_wait_ms
 // have passed, then call http_turn.
