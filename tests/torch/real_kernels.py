@@ -167,7 +167,7 @@ def ours(name):
         return lambda x, w, t: losses._Liger.apply(x, w, t, version), _loss_tensors(shape, more), "amp" in more
     if what == "cut":
         def run(x, w, t):
-            return losses._Cut.apply(x, w, torch.empty(t.shape[0] - 1, dtype=torch.int64, device="meta"))
+            return losses._Cut.apply(x, w, torch.empty(t.shape[0] - 1, dtype=torch.int64, device="meta"), False)
         return run, _loss_tensors(shape, more), False
     run = {"norm": lambda x, w: liger._RmsNorm.apply(x, w, "beside" not in more), "gated": liger._GatedUnit.apply,
            "rotary": _heads(liger._Rotary.apply)}[shape]
