@@ -196,6 +196,43 @@ static void a_request_beyond_all_bounds_never_runs(void **state) {
     assert_false(n.runs);
 }
 
+// Sizes of which most are no multiple of 512 bytes, with peaks that move as the batch grows.
+static struct str growing_tape(struct arena *a, int events) {
+    struct buf t = buf_new(a);
+    int live[1000], count = 0, id = 0;
+    buf_format(&t, "{\"tape\":1,\"model\":\"random\",\"batches\":[1]}\nm forward 0\n");
+    for (int i = 0; i < events; i++) {
+        if (count > 0 && draw(5) < 2) {
+            int at = (int)draw((uint32_t)count);
+            buf_format(&t, "f %d\n", live[at]);
+            live[at] = live[--count];
+        } else {
+            buf_format(&t, "a %d %u %u other\n", id, draw(3) * draw(9000000),
+                       draw(2) * draw(70000));
+            live[count++] = id++;
+        }
+    }
+    return buf_str(&t);
+}
+
+static void check_within(const char *conf) {
+    ARENA_AUTO a = {0};
+    struct str text = growing_tape(&a, 200);
+    struct sim *asked = prepare(&a, text, conf), *truth = prepare(&a, text, conf);
+    for (int i = 0; i < 400; i++) {
+        int64_t batch = 1 + draw(i % 3 ? 64 : 5000), near[] = {0, 1, 513, draw(1 << 20)};
+        int64_t peak = sim_live_peak(truth, batch, 0), off = near[draw(4)];
+        int64_t bytes = draw(2) ? peak + off : peak - off;
+        assert_int_equal(sim_live_within(asked, batch, 0, bytes), peak <= bytes);
+    }
+}
+
+static void what_two_batches_say_of_others_is_true(void **state) {
+    (void)state;
+    seed = 1318699;
+    for (int i = 0; i < 60; i++) check_within(i % 3 ? "" : "roundup_power2_divisions:4");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_to_trying_every_capacity),
@@ -204,6 +241,7 @@ int main(void) {
         cmocka_unit_test(a_result_knows_where_it_holds),
         cmocka_unit_test(a_bound_on_replays_is_kept_and_said),
         cmocka_unit_test(a_request_beyond_all_bounds_never_runs),
+        cmocka_unit_test(what_two_batches_say_of_others_is_true),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -281,5 +281,5 @@ bool forecast_may_fit(struct forecast *f, const struct forecast_card *card, int6
                       int64_t accumulation) {
     struct forecast_tape *t;
     if (forecast_tape(f, batch, accumulation, &t, NULL) < 0) return true; // forecast_fits says why
-    return sim_live_peak(t->sim, batch, f->plan.classes) <= room(card, forecast_budget(card), t);
+    return sim_live_within(t->sim, batch, f->plan.classes, room(card, forecast_budget(card), t));
 }

@@ -4,6 +4,7 @@
 #include "predict/gpu/gpu.h"
 
 #include "base/data.h"
+#include "base/field.h"
 #include "base/os.h"
 #include "base/unit.h"
 
@@ -30,82 +31,104 @@ static void set_usable(struct gpu *g, double usable_mib) {
                                        : STR("the total: the driver's share is unknown");
 }
 
-static bool is_yes(const struct tsv *t, const char *column) {
-    return str_is(tsv_cell(t, column), "yes");
+// A row of the table: a GPU, and figures that are not its own members.
+struct card_row {
+    struct gpu gpu;
+    double capability, sms, gib, total_mib, usable_mib, pcie_gen;
+};
+
+// clang-format off
+#define COLUMN(type_of, column, member, times) \
+    {.field = {.name = (column), .type = (type_of), .offset = offsetof(struct card_row, member)}, .scale = (times)}
+#define TEXT(column) COLUMN(FIELD_TEXT, #column, gpu.column, 0)
+#define YES(column, member) COLUMN(FIELD_SWITCH, column, gpu.member, 0)
+#define NUMBER(column, member, times) COLUMN(FIELD_REAL, column, member, times)
+// clang-format on
+
+static const struct card_column {
+    struct field field;
+    double scale; // of a number
+} card_columns[] = {
+    TEXT(name),
+    TEXT(key),
+    TEXT(aliases),
+    TEXT(vendor),
+    TEXT(market),
+    TEXT(arch),
+    TEXT(source),
+    TEXT(note),
+    TEXT(usable_source),
+    YES("usual", is_usual),
+    YES("total_verified", total_is_verified),
+    YES("tensor_cores", has_tensor_cores),
+    YES("bf16", has_bf16),
+    YES("unified", is_unified),
+    NUMBER("compute_capability", capability, 10),
+    NUMBER("sms", sms, 1),
+    NUMBER("mem_gib", gib, 1),
+    NUMBER("total_mib", total_mib, 1),
+    NUMBER("usable_mib", usable_mib, 1),
+    NUMBER("bandwidth_gbs", gpu.bandwidth, 1e9),
+    NUMBER("fp32_tflops", gpu.fp32, 1e12),
+    NUMBER("tf32_tflops", gpu.tf32, 1e12),
+    NUMBER("fp16_tflops", gpu.fp16, 1e12),
+    NUMBER("bf16_tflops", gpu.bf16, 1e12),
+    NUMBER("fp8_tflops", gpu.fp8, 1e12),
+    NUMBER("fp16_fast_tflops", gpu.fp16_fast, 1e12),
+    NUMBER("tdp_w", gpu.tdp_watts, 1),
+    NUMBER("pcie_gen", pcie_gen, 1),
+};
+enum { CARD_COLUMNS = sizeof card_columns / sizeof *card_columns };
+
+static int read_cell(const struct tsv *t, const struct card_column *c, struct str cell,
+                     struct card_row *row, struct fail *why) {
+    double number = (double)NAN;
+    if (c->field.type == FIELD_TEXT) field_set_text(row, &c->field, cell);
+    if (c->field.type == FIELD_SWITCH) field_set_whole(row, &c->field, str_is(cell, "yes"));
+    if (c->field.type != FIELD_REAL) return 0;
+    int rc = gpu_number(t, c->field.name, cell, &number, why);
+    field_set_real(row, &c->field, number * c->scale);
+    return rc;
 }
 
-static int read_numbers(const struct tsv *t, struct gpu *g, struct fail *why) {
-    double cc = 0, sms = 0, gib = NAN, total = NAN, usable = NAN, gbs = NAN, pcie = 0;
-    struct {
-        const char *column;
-        double *value;
-        double scale;
-    } numbers[] = {
-        {"compute_capability", &cc, 10},
-        {"sms", &sms, 1},
-        {"mem_gib", &gib, 1},
-        {"total_mib", &total, 1},
-        {"usable_mib", &usable, 1},
-        {"bandwidth_gbs", &gbs, 1e9},
-        {"fp32_tflops", &g->fp32, 1e12},
-        {"tf32_tflops", &g->tf32, 1e12},
-        {"fp16_tflops", &g->fp16, 1e12},
-        {"bf16_tflops", &g->bf16, 1e12},
-        {"fp8_tflops", &g->fp8, 1e12},
-        {"fp16_fast_tflops", &g->fp16_fast, 1e12},
-        {"tdp_w", &g->tdp_watts, 1},
-        {"pcie_gen", &pcie, 1},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        int r = gpu_cell_number(t, numbers[i].column, numbers[i].value, why);
-        if (r < 0) return r;
-        *numbers[i].value *= numbers[i].scale;
+static int whole_or_0(double number) {
+    return isnan(number) ? 0 : (int)lround(number);
+}
+
+static int finish_card(const struct tsv *t, const struct card_row *row, struct gpu *g,
+                       struct fail *why) {
+    double total = isnan(row->total_mib) ? row->gib * 1024 : row->total_mib;
+    *g = row->gpu;
+    if (g->name.len == 0 || g->key.len == 0) {
+        return fail_set(why, FAIL_INPUT, "%.*s:%d: a GPU needs a name and a key", STR_ARG(t->name),
+                        t->line);
     }
-    if (isnan(total)) total = gib * 1024;
     if (!(total > 0 && total < 1e9)) {
         return fail_set(why, FAIL_INPUT, "%.*s:%d: neither total_mib nor mem_gib is given",
                         STR_ARG(t->name), t->line);
     }
-    g->compute_capability = (int)lround(cc);
-    g->sms = (int)lround(sms);
-    g->pcie_gen = (int)lround(pcie);
-    g->nominal_gb = (int)lround(isnan(gib) ? total / 1024 : gib);
-    g->bandwidth = gbs;
+    g->compute_capability = whole_or_0(row->capability);
+    g->sms = whole_or_0(row->sms);
+    g->pcie_gen = whole_or_0(row->pcie_gen);
+    g->nominal_gb = (int)lround(isnan(row->gib) ? total / 1024 : row->gib);
     g->total_bytes = (int64_t)total * UNIT_MIB;
-    set_usable(g, usable);
+    set_usable(g, row->usable_mib);
     return 0;
+}
+
+static int read_card(const struct tsv *t, const int *places, struct gpu *ret, struct fail *why) {
+    struct card_row row = {0};
+    for (int i = 0; i < CARD_COLUMNS; i++) {
+        struct str cell = places[i] < 0 ? (struct str){0} : t->cells[places[i]];
+        int rc = read_cell(t, &card_columns[i], cell, &row, why);
+        if (rc < 0) return rc;
+    }
+    return finish_card(t, &row, ret, why);
 }
 
 static void set_figures_unknown(struct gpu *g) {
     g->bandwidth = g->tdp_watts = NAN;
     g->fp32 = g->tf32 = g->fp16 = g->bf16 = g->fp8 = g->fp16_fast = NAN;
-}
-
-static int read_card(const struct tsv *t, struct gpu *ret, struct fail *why) {
-    struct gpu g = {
-        .name = tsv_cell(t, "name"),
-        .key = tsv_cell(t, "key"),
-        .aliases = tsv_cell(t, "aliases"),
-        .vendor = tsv_cell(t, "vendor"),
-        .market = tsv_cell(t, "market"),
-        .arch = tsv_cell(t, "arch"),
-        .source = tsv_cell(t, "source"),
-        .note = tsv_cell(t, "note"),
-        .usable_source = tsv_cell(t, "usable_source"),
-        .is_usual = is_yes(t, "usual"),
-        .total_is_verified = is_yes(t, "total_verified"),
-        .has_tensor_cores = is_yes(t, "tensor_cores"),
-        .has_bf16 = is_yes(t, "bf16"),
-        .is_unified = is_yes(t, "unified"),
-    };
-    set_figures_unknown(&g);
-    if (g.name.len == 0 || g.key.len == 0) {
-        return fail_set(why, FAIL_INPUT, "%.*s:%d: a GPU needs a name and a key", STR_ARG(t->name),
-                        t->line);
-    }
-    int r = read_numbers(t, &g, why);
-    if (r == 0) *ret = g;
-    return r;
 }
 
 static struct gpu *place_for(struct arena *a, struct gpu_catalogue *c, struct str key) {
@@ -117,11 +140,12 @@ static struct gpu *place_for(struct arena *a, struct gpu_catalogue *c, struct st
 
 static int read_cards(struct arena *a, struct gpu_catalogue *c, struct tsv *t, struct fail *why) {
     enum { EXPECTED = 256 }; // GPUs; the table has some 150
-    int r;
+    int r, places[CARD_COLUMNS];
+    for (int i = 0; i < CARD_COLUMNS; i++) places[i] = tsv_column(t, card_columns[i].field.name);
     arena_expect(a, &c->gpus, &c->count, &c->capacity, EXPECTED);
     while ((r = tsv_next(t, why)) > 0) {
         struct gpu g;
-        r = read_card(t, &g, why);
+        r = read_card(t, places, &g, why);
         if (r < 0) return r;
         *place_for(a, c, g.key) = g;
     }

@@ -134,9 +134,10 @@ struct gpu_overhead_row {
 // Adds the rows of a table to the catalogue.
 int gpu_read_overheads(struct arena *a, struct gpu_catalogue *c, struct tsv *t, struct fail *why);
 
-// One cell as a number: empty leaves *ret alone; what is no number from 0 to 1e9 is FAIL_INPUT with
-// file and line.
-int gpu_cell_number(const struct tsv *t, const char *column, double *ret, struct fail *why);
+// The cell of a column as a number: empty leaves *ret alone; what is no number from 0 to 1e9 is
+// FAIL_INPUT with file and line.
+int gpu_number(const struct tsv *t, const char *column, struct str cell, double *ret,
+               struct fail *why);
 
 // What an hour of a GPU costs at a provider: data/prices.tsv, and before it the user's own
 // prices.local.tsv.

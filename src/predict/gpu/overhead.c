@@ -8,8 +8,8 @@
 
 #include <math.h>
 
-int gpu_cell_number(const struct tsv *t, const char *column, double *ret, struct fail *why) {
-    struct str cell = tsv_cell(t, column);
+int gpu_number(const struct tsv *t, const char *column, struct str cell, double *ret,
+               struct fail *why) {
     double value;
     if (cell.len == 0) return 0;
     if (str_to_double(cell, &value) && value >= 0 && value < 1e9) {
@@ -46,7 +46,8 @@ static int read_row(const struct tsv *t, struct gpu_overhead_row *row, struct fa
         {"plus_mib", &row->plus_mib},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        int r = gpu_cell_number(t, numbers[i].column, numbers[i].value, why);
+        const char *column = numbers[i].column;
+        int r = gpu_number(t, column, tsv_cell(t, column), numbers[i].value, why);
         if (r < 0) return r;
     }
     row->cc_min = (int)bounds[0], row->cc_max = (int)bounds[1];

@@ -62,19 +62,22 @@ struct sim *sim_prepare(struct arena *a, const struct tape *t, const struct sim_
     return s;
 }
 
-static bool rounds_to_512(const struct sim_options *o) {
+bool sim_rounds_to_512(const struct sim_options *o) {
     for (int i = 0; i < 16; i++) {
         if (o->roundup_divisions[i] > 1) return false;
     }
     return true;
 }
 
-// Nearly always sizes are small enough to be multiplied without care.
+bool sim_sizes_are_affine(const struct sim *s, int64_t batch) {
+    return (__int128)s->k_most * batch + s->c_most < TAPE_SIZE_MAX && batch >= 1;
+}
+
 static void affine_sizes(struct sim *s, int64_t batch, int64_t classes) {
     const struct tape *t = s->tape;
     int64_t *sizes = s->sizes;
     const int64_t *c = s->c, *k = s->k;
-    if ((__int128)s->k_most * batch + s->c_most >= TAPE_SIZE_MAX || batch < 1) {
+    if (!sim_sizes_are_affine(s, batch)) {
         tape_sizes(t, batch, classes, sizes);
         return;
     }
@@ -92,7 +95,7 @@ void sim_size_for(struct sim *s, int64_t batch, int64_t classes) {
     const struct sim_options *o = &s->cache.options;
     const int32_t count = s->tape->alloc_count;
     int64_t *sizes = s->sizes;
-    if (rounds_to_512(o)) {
+    if (sim_rounds_to_512(o)) {
         for (int32_t i = 0; i < count; i++) sizes[i] = (sizes[i] + 511) & ~INT64_C(511);
     } else {
         for (int32_t i = 0; i < count; i++) sizes[i] = sim_cache_round_size(o, sizes[i]);
@@ -257,28 +260,4 @@ void sim_replay(struct sim *s, int64_t batch, int64_t classes, int64_t capacity_
     if (ret->same_below_bytes < INT64_MAX) return;
     s->last = *ret; // no limit was met, so that without any it is the same
     s->last.phases = NULL;
-}
-
-// Allocations and frees alone, as numbers of allocations, those of frees inverted.
-static void find_changes(struct sim *s) {
-    const struct tape *t = s->tape;
-    s->changes = arena_new(s->arena, int32_t, t->alloc_count * 2);
-    for (int32_t i = 0; i < t->event_count; i++) {
-        const struct tape_event *e = &t->events[i];
-        if (e->kind == TAPE_ALLOC) s->changes[s->change_count++] = e->index;
-        if (e->kind == TAPE_FREE) s->changes[s->change_count++] = ~e->index;
-    }
-}
-
-int64_t sim_live_peak(struct sim *s, int64_t batch, int64_t classes) {
-    sim_size_for(s, batch, classes);
-    if (!s->changes) find_changes(s);
-    const int64_t *sizes = s->sizes;
-    int64_t live = 0, peak = 0;
-    for (const int32_t *at = s->changes, *end = at + s->change_count; at < end; at++) {
-        int64_t change = *at, freed = -(int64_t)(change < 0); // -1 or 0, without a branch
-        live += (sizes[change ^ freed] ^ freed) - freed;
-        peak = live > peak ? live : peak;
-    }
-    return peak;
 }

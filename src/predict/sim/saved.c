@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A scan over capacities replays one tape many times, and each replay differs from the one before
 // it only from the event on at which the lower capacity did not do: so that is where a place is
-// kept; and one where the lowest capacity first did not do, for none differs before it. Only plain
-// caches, whose state is blocks and sets.
+// kept; and one where the lowest capacity first did not do, for none differs before it, which the
+// first replay comes near to. Only plain caches, whose state is blocks and sets.
 #include "predict/sim/sim_int.h"
 
 #include <string.h>
 
 enum { WORTH_EVENTS = 100 }; // copying a state costs about as much as so many events
+enum { FIRST_PARTS = 8 };    // of a replay of which nothing is known yet
 
 static bool serves(const struct saved_place *p, int64_t capacity) {
     return p->course.event > 0 && p->cache.same_from <= capacity && capacity < p->cache.same_below;
@@ -44,10 +45,9 @@ static void make_room(struct sim_saved *saved, struct saved_place *p, const stru
     }
 }
 
-static void save(struct sim_saved *saved, const struct sim_course *r) {
+static void save(struct sim_saved *saved, struct saved_place *p, const struct sim_course *r) {
     const struct sim *s = r->sim;
     const struct cache *c = &s->cache;
-    struct saved_place *p = place_for(saved, c->capacity);
     make_room(saved, p, s);
     p->course = *r;
     p->result = *r->result;
@@ -86,7 +86,18 @@ static void go_on(const struct saved_place *p, struct sim_course *r) {
 static bool run_to(struct sim_saved *saved, struct sim_course *r, int32_t event) {
     if (!r->sim->cache.plain || event - r->event < WORTH_EVENTS) return true;
     if (!sim_course_run(r, event)) return false;
-    save(saved, r);
+    save(saved, place_for(saved, r->sim->cache.capacity), r);
+    return true;
+}
+
+// As long as it meets no limit: where it first does is not known yet, so that one place goes along.
+static bool run_first(struct sim_saved *saved, struct sim_course *r) {
+    const int32_t part = r->sim->tape->event_count / FIRST_PARTS;
+    if (!r->sim->cache.plain || part < WORTH_EVENTS) return true;
+    while (r->first < 0 && r->event + part < r->sim->tape->event_count) {
+        if (!sim_course_run(r, r->event + part)) return false;
+        if (r->first < 0) save(saved, &saved->places[0], r);
+    }
     return true;
 }
 
@@ -96,7 +107,9 @@ void sim_saved_replay(struct sim_saved *saved, struct sim *s, int64_t capacity,
     sim_course_begin(&r, s, capacity);
     const struct saved_place *from = last_for(saved, capacity);
     if (from) go_on(from, &r);
-    if (run_to(saved, &r, saved->first) && run_to(saved, &r, saved->turn))
+    bool is_first = saved->first == 0 && capacity < SIM_UNLIMITED && !from;
+    if (is_first ? run_first(saved, &r)
+                 : run_to(saved, &r, saved->first) && run_to(saved, &r, saved->turn))
         sim_course_run(&r, s->tape->event_count);
     saved->turn = r.turn;
     if (saved->first == 0 && r.first > 0) saved->first = r.first;

@@ -72,6 +72,9 @@ void sim_replay(struct sim *s, int64_t batch, int64_t classes, int64_t capacity_
 // The peak of live bytes, each rounded as the allocator rounds: no capacity below it can do. An
 // order of magnitude cheaper than a replay.
 int64_t sim_live_peak(struct sim *s, int64_t batch, int64_t classes);
+// Whether that peak is at most so many bytes. Of many batches asked one after the other most are
+// answered by the two before.
+bool sim_live_within(struct sim *s, int64_t batch, int64_t classes, int64_t bytes);
 
 // "Does it fit" is not monotone in the capacity: giving back the cache changes later fits. So the
 // least capacity is not found by bisection; every capacity at which anything changes is tried.

@@ -22,11 +22,19 @@ struct sim {
     int64_t batch, classes;
     int32_t *changes; // of sim_live_peak
     int32_t change_count;
+    struct sim_known { // peaks of live bytes at the two batches asked for last
+        int64_t batch, peak;
+    } known[2];
+    int32_t known_count;
+    int64_t known_classes;
     struct sim_phase *phases;
     int32_t phase_most;
     struct sim_result last; // for these sizes, as long as its events are not 0; without phases
 };
 
+bool sim_rounds_to_512(const struct sim_options *o);
+// Nearly always: sizes are small enough to be multiplied without care.
+bool sim_sizes_are_affine(const struct sim *s, int64_t batch);
 // Rounded sizes for a batch, kept until another one is asked for.
 void sim_size_for(struct sim *s, int64_t batch, int64_t classes);
 // Called after each event that was done.

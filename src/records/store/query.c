@@ -31,7 +31,9 @@ struct term {
 struct str store_column_names(struct arena *a, const char *before) {
     struct buf names = buf_new(a);
     for (const struct store_column *c = store_columns; c->since; c++) {
-        buf_format(&names, "%s%s%s", names.count ? ", " : "", before, c->field.name);
+        if (names.count > 0) buf_add(&names, STR(", "));
+        buf_add(&names, str_of(before));
+        buf_add(&names, str_of(c->field.name));
     }
     return buf_str(&names);
 }
