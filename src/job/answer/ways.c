@@ -97,7 +97,7 @@ static void apply(const struct plan *base, const struct plan *way, struct plan *
     }
 }
 
-// Several ways at once; false: two of them change the same.
+// Several ways at once; false: two of them change the same, or one is enough alone.
 static bool combine(struct question *q, const struct plan *base,
                     const struct forecast_remedy *const *ways, int count,
                     struct forecast_remedy *ret) {
@@ -106,7 +106,7 @@ static bool combine(struct question *q, const struct plan *base,
     *ret = (struct forecast_remedy){.plan = *base};
     for (int i = 0; i < count; i++) {
         unsigned more = changes(base, &ways[i]->plan);
-        if (bits & more) return false;
+        if ((bits & more) || ways[i]->is_enough) return false;
         bits |= more;
         apply(base, &ways[i]->plan, &ret->plan);
         buf_format(&what, "%s%.*s", i > 0 ? " + " : "", STR_ARG(ways[i]->what));
