@@ -60,6 +60,21 @@ static bool models_offload(struct str shard, struct str what) {
     return str_is(what, "optimizer and parameter offload") && is_optimizer && is_param;
 }
 
+// What the trainer makes of several GPUs by itself becomes one of the config's guards, unless the
+// config says another way.
+static void add_own_way(struct question *q, const struct question_options *o) {
+    struct config_reading *r = &q->reading;
+    const struct config_value *said = &r->values[CONFIG_RANKS];
+    int64_t ranks = o->ranks > 0 ? o->ranks : said->integer;
+    if (r->several.what.len == 0 || ranks < 2 || q->plan.inference) return;
+    for (ptrdiff_t i = 0; i < r->guard_count; i++) {
+        const struct config_guard *g = &r->guards[i];
+        bool is_other = str_is(g->kind, "sharding") && !str_starts(g->what, STR("FSDP"));
+        if (is_other || str_equal(g->what, r->several.what)) return;
+    }
+    *arena_push(q->arena, &r->guards, &r->guard_count, &r->guard_capacity) = r->several;
+}
+
 // Which of torch's two a config says; accelerate's own file means the first where it does not say
 // (FullyShardedDataParallelPlugin, 1.15), and so does Axolotl (0.13), transformers the second from
 // version 5 on. "": neither, or one of them with more to it: Axolotl makes groups of its own of an
@@ -240,6 +255,7 @@ static int add_offload(struct question *q, const char *what, struct fail *why) {
 }
 
 static int fill_shard(struct question *q, const struct question_options *o, struct fail *why) {
+    add_own_way(q, o);
     if (!o->shard && !q->plan.inference) q->plan.shard = config_fsdp(q);
     if (!o->shard && !q->plan.inference && q->plan.shard.len == 0) q->plan.shard = config_zero(q);
     if (!o->shard) return question_titan(q, o, why);

@@ -228,6 +228,9 @@ struct config_reading {
     struct str inference;
     struct config_guard *guards;
     ptrdiff_t guard_count, guard_capacity;
+    // What the trainer makes of several GPUs where no setting says it, as the guard that it is
+    // then; `what` empty: every GPU has all.
+    struct config_guard several;
     // For the user to read, most important first: quoted numbers, a second batch_size that nothing
     // reads, evaluation batches that stay as they are, …
     struct str_list warnings;

@@ -62,6 +62,11 @@ static int take_row(struct arena *a, struct dialect *d, const struct tsv *t, str
         d->backbone_with = tsv_cell(t, "default");
         return 0;
     }
+    if (str_is(item, "several")) {
+        d->several = value;
+        d->several_where = tsv_cell(t, "default");
+        return 0;
+    }
     if (str_is(item, "from")) return 0; // for people: doc/dialects.md
     if (str_is(item, "edit")) {
         d->editable = str_is(value, "yes");

@@ -39,6 +39,7 @@ struct dialect {
     struct str unnamed;  // why no model is named
     struct str choice;   // kinds of guards that are one choice
     struct str backbone_when, backbone_with; // model.c
+    struct str several, several_where;       // what it makes of several GPUs, and by which program
     bool editable, stops;                    // stops: no question about a training makes sense
     bool is_strict;                          // its reader refuses a key that is there twice
     struct role_row roles[CONFIG_ROLES];

@@ -343,6 +343,7 @@ static void judge(struct reader *r) {
     to->editable = d->editable && !d->refuse.len && !foreign;
     to->refusal = d->refuse.len || !foreign ? d->refuse : str_of(foreign);
     to->unnamed = d->unnamed;
+    to->several = (struct config_guard){STR("sharding"), d->several, .path = d->several_where};
     to->stops = d->stops && !r->options->dialect.len;
     struct matches record = {0};
     if (d->record.len && !r->options->dialect.len) config_scope_find(&r->scope, d->record, &record);
