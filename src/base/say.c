@@ -23,11 +23,12 @@ static struct {
 
 // What was made of sentences with figures. The older half is given back when the newer is full:
 // nobody shows a text that long after it was said.
-enum { KEPT_BYTES = 1 << 20, DEEPEST = 8 };
+// PARTS_MOST: what a program said has separators without end (JSON).
+enum { KEPT_BYTES = 1 << 20, DEEPEST = 8, PARTS_MOST = 100 };
 static struct {
     struct arena formats, newer, older;
     ptrdiff_t bytes;
-    int depth;
+    int depth, parts;
 } said;
 
 static uint32_t word_at(const unsigned char *at) {
@@ -106,6 +107,7 @@ static void read_formats(void) {
         struct say_pair p = {.english = (const char *)m + word_at(from + 8L * i + 4),
                              .own = (const char *)m + word_at(to + 8L * i + 4)};
         p.letters = say_letters(p.english);
+        p.longest = say_longest(p.english);
         if (p.letters > 0) language.formats[language.format_count++] = p;
     }
 }
@@ -173,8 +175,9 @@ static bool say_split(struct str english, struct str *ret) {
 }
 
 static struct str say_piece(struct str english) {
-    if (said.depth == DEEPEST || !has_word(english)) return english;
+    if (said.depth == DEEPEST || said.parts >= PARTS_MOST || !has_word(english)) return english;
     said.depth++;
+    said.parts++;
     struct str own = say_whole(english);
     bool is_said = own.p != english.p || say_split(english, &own);
     said.depth--;
@@ -192,6 +195,7 @@ struct str say_str(struct str english) {
         said.newer = (struct arena){0};
         said.bytes = 0;
     }
+    said.parts = 0;
     return say_piece(english);
 }
 

@@ -8,7 +8,8 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { ARGUMENTS_MOST = 12, LETTERS_LEAST = 3 };
+// Tries: several texts of a format can end at any blank of what a program said.
+enum { ARGUMENTS_MOST = 12, LETTERS_LEAST = 3, TRIES_MOST = 1 << 11 };
 
 // A specifier of a format.
 struct specifier {
@@ -26,7 +27,7 @@ static struct specifier specifier_at(const char *p) {
 struct match {
     const char *format;
     struct str arguments[ARGUMENTS_MOST];
-    int count;
+    int count, tries;
 };
 
 static bool is_number(char conversion) {
@@ -49,6 +50,7 @@ static bool takes(struct match *m, int at, const char *rest, struct str text, pt
     struct str argument = str_slice(text, 0, n);
     bool is_first = at == 0 && *m->format == '%' && *rest == ' ';
     if (!may_follow || (is_first && str_find(argument, STR(": ")) >= 0)) return false;
+    if (m->tries++ >= TRIES_MOST) return false;
     m->arguments[at] = argument;
     m->count = at + 1;
     return matches(m, rest, str_slice(text, n, text.len));
@@ -100,6 +102,17 @@ int say_letters(const char *p) {
     return is_format ? letters : 0;
 }
 
+struct str say_longest(const char *p) {
+    struct str best = {0};
+    while (*p) {
+        ptrdiff_t length = (ptrdiff_t)strcspn(p, "%");
+        if (length > best.len) best = (struct str){p, length};
+        p += length;
+        if (*p) p = specifier_at(p).end;
+    }
+    return best;
+}
+
 static void add_own(struct buf *b, const struct match *m, const char *own, say_one *one) {
     for (int at = 0; *own;) {
         if (*own == '%' && own[1] != '%' && at < m->count) {
@@ -124,6 +137,7 @@ bool say_matched(struct arena *a, const struct say_pair *pairs, ptrdiff_t count,
         const char *format = pairs[i].english;
         bool may_begin = *format == '%' || (english.len > 0 && *format == english.p[0]);
         if (pairs[i].letters <= most || !may_begin) continue;
+        if (str_find(english, pairs[i].longest) < 0) continue;
         m = (struct match){.format = format};
         if (!matches(&m, format, english)) continue;
         best = m;

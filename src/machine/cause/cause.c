@@ -29,7 +29,7 @@ static const char smaller[] =
 // Signatures whose words only usually mean their row: CAUSE_AMBIGUOUS, in the signature's words.
 static const char likely[] = "cublas-alloc save-failed network-warned bus-error nccl gloo "
                              "rendezvous child-failed exit-status unknown-error state-dict-warned "
-                             "cublas-invalid tensorflow-cpu";
+                             "cublas-invalid tensorflow-cpu no-nvml nvml-warned job-waits";
 
 static const struct row {
     const char *id, *what;
@@ -114,7 +114,8 @@ static const struct row {
     {"card.errors", "the GPU reports errors", NULL, "trend.state trend.xid trend.ecc trend.replays",
      CAUSE_SAID, cause_told, 0, "dmesg | grep Xid; reset or replace the GPU"},
     {"card.driver", "driver, PyTorch and GPU do not match",
-     "old-driver no-cuda no-kernel-image no-bf16 library-mismatch cublas-invalid tensorflow-cpu",
+     "old-driver no-cuda no-kernel-image no-bf16 library-mismatch cublas-invalid tensorflow-cpu "
+     "no-nvml nvml-warned",
      NULL, CAUSE_SAID, NULL, 0, NULL},
     {"card.throttled", "heat or the power supply limits the GPU's clocks", NULL,
      "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
@@ -133,6 +134,8 @@ static const struct row {
     {"setup.open-files-low", "almost at the limit of open files", NULL, NULL, CAUSE_MEASURED,
      cause_files_low, CAUSE_FEWER_WORKERS,
      "ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')"},
+    {"setup.cluster", "the cluster has no room for it, or refused it", "job-refused job-waits",
+     NULL, CAUSE_SAID, NULL, 0, NULL},
     // The learning.
     {"loss.nan", "the loss is NaN or infinite", "loss-nan loss-scale", NULL, CAUSE_SAID, cause_nan,
      CAUSE_FULL_PRECISION,

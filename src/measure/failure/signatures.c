@@ -78,9 +78,17 @@ const struct failure_signature failure_signatures_other[] = {
      "Torch not compiled with CUDA enabled\nNo CUDA GPUs are available\n"
      "no CUDA-capable device is detected\n"
      "Unexpected error from cudaGetDeviceCount()\n"
-     "Failed to initialize NVML: Unknown Error\nCUDA error: invalid device ordinal\n"
-     "torch.cuda.is_available() is False",
+     "CUDA error: invalid device ordinal\ntorch.cuda.is_available() is False",
      RANK_AMBIGUOUS + 1},
+    {"no-nvml", FAILURE_CRASH, "the driver does not answer here: a container that lost its GPUs",
+     "run nvidia-smi outside and inside; if only inside fails, start the container again (after "
+     "systemctl daemon-reload they lose their GPUs: no cgroups driver of systemd, or "
+     "--device=/dev/nvidia0 too)",
+     "Failed to initialize NVML: Unknown Error", RANK_AMBIGUOUS + 1},
+    {"nvml-warned", FAILURE_CRASH, "PyTorch cannot ask the driver, and the log ends there",
+     "run nvidia-smi in the same container and session: what it says is the cause; then "
+     "python -c 'import torch; torch.cuda.init()'",
+     "UserWarning: Can't initialize NVML", RANK_STATUS + 2},
     {"tensorflow-cpu", FAILURE_CRASH,
      "TensorFlow did not find its CUDA libraries: it computes on the CPU",
      "pip install 'tensorflow[and-cuda]', or the CUDA and cuDNN versions of its release on "
@@ -296,8 +304,23 @@ const struct failure_signature failure_signatures_other[] = {
      "by a user, a job scheduler or a lost terminal: restart it from its newest checkpoint",
      "^KeyboardInterrupt\n^Terminated$\n"
      "(exitcode: -15)\nexits with return code = -15$\n"
-     "SignalException: Process & got signal:\nslurmstepd: & CANCELLED AT ",
+     "SignalException: Process & got signal:\nslurmstepd: & CANCELLED AT \n"
+     "] Main process received SIGINT\n] Main process received SIGTERM",
      RANK_LAUNCHER - 1},
+    // A scheduler that did not start it.
+    {"job-refused", FAILURE_CRASH, "the job scheduler refused what was asked for",
+     "sinfo -O Partition,Gres,CPUs,Memory,Time lists what a node of each partition has; ask for no "
+     "more of it (GPU type and number, CPUs, memory, time), and for the account and partition that "
+     "you may use",
+     "sbatch: error: Batch job submission failed\nsrun: error: Unable to allocate resources\n"
+     "srun: error: Unable to create step for job\nsalloc: error: Job submit/allocate failed",
+     RANK_SETUP},
+    {"job-waits", FAILURE_CRASH, "no node has what it asks for, and the log ends there",
+     "kubectl describe nodes, ray status or sinfo show what is there and who holds it: wait, ask "
+     "for less, or add a node; nvidia.com/gpu missing there means no device plugin",
+     "FailedScheduling&nodes are available\nnodes are available: &Insufficient \n"
+     "No available node types can fulfill resource request\ncannot be scheduled right now",
+     RANK_STATUS + 2},
     // What a scheduler did explains all that programs print when they are stopped.
     {"time-limit", FAILURE_KILLED, "the job scheduler's time limit ended it",
      "ask for a longer limit (sbatch --time), or save before it comes (sbatch --signal=USR1@300) "

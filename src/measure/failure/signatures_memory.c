@@ -57,7 +57,9 @@ const struct failure_signature failure_signatures_memory[] = {
      "No available memory for the cache blocks\nnumber of tokens that can be stored in KV cache\n"
      "larger than the available KV cache memory\nis less than desired GPU memory utilization\n"
      "Not enough memory. Please try to increase --mem-fraction-static\n"
-     "Not enought memory. Please try to increase --mem-fraction-static",
+     "Not enought memory. Please try to increase --mem-fraction-static\n"
+     "the rest of the memory reserved for KV Cache is -\nAvailable KV cache memory: -\n"
+     "# GPU blocks: 0,\n# cuda blocks: 0,",
      RANK_LIBRARY},
     {"cublas-alloc", FAILURE_MEMORY, "cuBLAS could not allocate its workspace", smaller,
      "CUBLAS_STATUS_ALLOC_FAILED", RANK_LIBRARY},

@@ -116,10 +116,15 @@ const char *logread_refusal(struct str head) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (str_starts(head, (struct str){known[i].magic, known[i].length})) return known[i].what;
     }
-    // A log has a few of them where a machine crashed or a pipe was torn.
-    ptrdiff_t strange = 0;
-    for (ptrdiff_t i = 0; i < head.len; i++) strange += is_strange((unsigned char)head.p[i]);
-    return strange * BINARY_SHARE > head.len ? "a binary file, not a text log" : NULL;
+    // A log has a few of them where a machine crashed or a pipe was torn; and runs of zeros where
+    // several machines write to one file of a network file system: each counts once.
+    ptrdiff_t strange = 0, zeros = 0;
+    for (ptrdiff_t i = 0; i < head.len; i++) {
+        zeros += head.p[i] == 0;
+        strange += is_strange((unsigned char)head.p[i]) && !(i > 0 && !head.p[i] && !head.p[i - 1]);
+    }
+    bool is_binary = strange * BINARY_SHARE > head.len || zeros * 2 > head.len;
+    return is_binary ? "a binary file, not a text log" : NULL;
 }
 
 // The number of the newest line with this text.
@@ -132,21 +137,38 @@ static int64_t number_of(const struct logread_tail *t, struct str text) {
     return 0;
 }
 
-void logread_end(struct logread *j, struct failure *ret_ending, int64_t *ret_line) {
+// Of the newest TAIL_BYTES, the lines from that number on.
+static void classify_from(struct logread *j, int64_t line, struct failure *ret_ending,
+                          int64_t *ret_line) {
     static const struct failure_facts nothing = {.oom_kills = -1, .system_oom_kills = -1};
     struct logread_tail *t = j->tail;
-    if (t->line_length > 0) end_line(j);
     ptrdiff_t from = 0;
-    while (from < t->count - 1 && t->length - t->lines[from].begin > TAIL_BYTES) from++;
+    while (from < t->count - 1 &&
+           (t->length - t->lines[from].begin > TAIL_BYTES || t->lines[from].number < line))
+        from++;
     ptrdiff_t begin = t->count > 0 ? t->lines[from].begin : 0;
     failure_classify(j->arena, (struct str){t->text + begin, t->length - begin}, &nothing,
                      ret_ending);
     *ret_line = number_of(t, ret_ending->line);
 }
 
+void logread_end(struct logread *j, struct failure *ret_ending, int64_t *ret_line) {
+    if (j->tail->line_length > 0) end_line(j);
+    classify_from(j, 0, ret_ending, ret_line);
+}
+
+// The line of progress with LOGREAD_WENT_ON - 1 after it: what was before it is over.
+static int64_t oldest_progress(const struct logread *j) {
+    return j->progress_count < LOGREAD_WENT_ON ? 0
+                                               : j->progress[j->progress_count % LOGREAD_WENT_ON];
+}
+
 bool logread_went_on(const struct logread *j, int64_t line) {
-    int64_t oldest = j->progress[j->progress_count % LOGREAD_WENT_ON];
-    return line > 0 && j->progress_count >= LOGREAD_WENT_ON && oldest > line;
+    return line > 0 && oldest_progress(j) > line;
+}
+
+void logread_end_later(struct logread *j, struct failure *ret_ending, int64_t *ret_line) {
+    classify_from(j, oldest_progress(j), ret_ending, ret_line);
 }
 
 bool logread_scale_is_gone(const struct logread *j) {

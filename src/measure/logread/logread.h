@@ -74,6 +74,8 @@ const char *logread_refusal(struct str head);
 void logread_end(struct logread *j, struct failure *ret_ending, int64_t *ret_line);
 // Whether the training went on after that line.
 bool logread_went_on(const struct logread *j, int64_t line);
+// As logread_end, and after it, of what the training did not go on after.
+void logread_end_later(struct logread *j, struct failure *ret_ending, int64_t *ret_line);
 // Whether the loss scale had fallen to its end when the log ended.
 bool logread_scale_is_gone(const struct logread *j);
 // The bar with most steps that is not validation's; NULL: no times were found.

@@ -27,11 +27,11 @@ struct doctor_figures {
     ptrdiff_t seen;
 };
 
-// What is known of a log of nvidia-smi (read_smi.c).
+// What is known of a log of nvidia-smi, or of a table like it (read_smi.c).
 struct doctor_smi {
     int fields[DOCTOR_SMI_COLUMNS]; // what each column is
-    bool is_csv, is_lost;
-    int64_t rows, slow, slow_line; // readings in which heat or the brake limited the clocks
+    bool is_csv, is_own, is_lost;   // is_own: of somebody's script
+    int64_t rows, slow, slow_line;  // readings in which heat or the brake limited the clocks
     double ecc_errors;
 };
 
@@ -47,6 +47,7 @@ struct doctor_reading {
     int64_t *numbers;
     ptrdiff_t time_count;
     int64_t stride, event_line, lines, broken;
+    int64_t empty; // readings of a GPU on which nothing runs
     struct doctor_figures utilisation, memory;
     struct doctor_smi smi;
     struct findings findings;
@@ -67,7 +68,11 @@ int doctor_reading_csv_line(struct doctor_reading *r, struct str line, struct fa
 int doctor_reading_watch_end(struct doctor_reading *r, struct fail *why);
 void doctor_figures_add(struct doctor_figures *f, double value); // NaN is not kept
 double doctor_figures_median(const struct doctor_figures *f);
-// read_smi.c: what nvidia-smi logs, CSV and dmon.
+// One reading of one GPU: the share of the time that it was busy, MiB; NaN: not said. One of a GPU
+// on which nothing runs (the others of a machine, the time before the training) is only counted.
+void doctor_gauges_add(struct doctor_reading *r, double utilisation, double used_mib,
+                       double total_mib);
+// read_smi.c: what nvidia-smi logs, CSV and dmon; and tables of others with its columns.
 bool doctor_is_smi(struct str first_line);
 int doctor_reading_smi_line(struct doctor_reading *r, struct str line, struct fail *why);
 int doctor_reading_smi_end(struct doctor_reading *r, struct fail *why);

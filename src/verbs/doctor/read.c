@@ -71,13 +71,15 @@ static int give(struct doctor_reading *r, const struct kind *k, struct str bytes
     return 0;
 }
 
+// A pipe gives a little at a time: what a file is is decided by a whole chunk.
 static int next_bytes(int fd, const char *name, char *room, ptrdiff_t *ret_count,
                       struct fail *why) {
-    ssize_t n;
-    do n = read(fd, room, CHUNK);
-    while (n < 0 && errno == EINTR);
-    if (n < 0) return fail_set(why, FAIL_INPUT, "%s: %s", name, strerror(errno));
-    *ret_count = (ptrdiff_t)n;
+    ssize_t n = 1;
+    for (*ret_count = 0; *ret_count < CHUNK && n != 0; *ret_count += n) {
+        do n = read(fd, room + *ret_count, (size_t)(CHUNK - *ret_count));
+        while (n < 0 && errno == EINTR);
+        if (n < 0) return fail_set(why, FAIL_INPUT, "%s: %s", name, strerror(errno));
+    }
     return 0;
 }
 

@@ -49,11 +49,12 @@ int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     struct failure ending;
     int64_t line;
     logread_end(j, &ending, &line);
-    if (logread_went_on(j, line) && ending.signature->kind != FAILURE_COMMUNICATION)
+    if (logread_went_on(j, line) && ending.signature->kind != FAILURE_COMMUNICATION) {
         str_list_format(r->d->arena, &r->d->notes, "the training continued after line %lld: %.*s",
                         (long long)line, STR_ARG(str_trim(ending.line)));
-    else
-        doctor_take_ending(r->d, &ending, line);
+        logread_end_later(j, &ending, &line);
+    }
+    doctor_take_ending(r->d, &ending, line);
     take_place(r);
     const struct logread_bar *b = logread_training(j);
     if (b) {

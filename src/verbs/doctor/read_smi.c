@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What nvidia-smi writes when it is left to log, as doctor reads it: --query-gpu=… --format=csv
-// (names and units in the first line) and dmon (names and units behind '#', repeated). Medians of
-// the gauges over all GPUs; how often heat or the power brake limited the clocks; what the driver
-// says of a GPU that is gone.
+// (names and units in the first line; tables of people's own scripts, too) and dmon (names and
+// units behind '#', repeated). Medians of the gauges over the GPUs that are in use; how often heat
+// or the power brake limited the clocks; what the driver says of a GPU that is gone.
 #include "base/unit.h"
 #include "verbs/doctor/doctor.h"
 
@@ -19,37 +19,62 @@ enum {
 static const unsigned slow_bits = 0x08 | 0x20 | 0x40 | 0x80;
 
 enum { NOTHING, UTILISATION, USED, TOTAL, REASONS, SLOW, ECC };
+// As plain() makes them: those of --query-gpu, of dmon, and as people's own scripts call them.
 static const struct {
-    const char *name;
+    const char *names; // of one field, separated by '|'
     int field;
 } names[] = {
-    {"utilization.gpu", UTILISATION},
-    {"memory.used", USED},
-    {"memory.total", TOTAL},
-    {"clocks_throttle_reasons.active", REASONS},
-    {"clocks_event_reasons.active", REASONS},
-    {"clocks_throttle_reasons.hw_slowdown", SLOW},
-    {"clocks_throttle_reasons.hw_thermal_slowdown", SLOW},
-    {"clocks_throttle_reasons.hw_power_brake_slowdown", SLOW},
-    {"clocks_throttle_reasons.sw_thermal_slowdown", SLOW},
-    {"clocks_event_reasons.hw_slowdown", SLOW},
-    {"clocks_event_reasons.hw_thermal_slowdown", SLOW},
-    {"clocks_event_reasons.hw_power_brake_slowdown", SLOW},
-    {"clocks_event_reasons.sw_thermal_slowdown", SLOW},
-    {"ecc.errors.uncorrected.volatile.total", ECC},
-    // dmon's.
-    {"sm", UTILISATION},
-    {"fb", USED},
-    {"tviol", SLOW},
-    {"dbecc", ECC},
+    {"utilization gpu|gpu utilization|gpu util|utilisation gpu|gpu utilisation|gpu usage|sm",
+     UTILISATION},
+    {"memory used|gpu memory used|mem used|memory used mb|gpu memory used mb|fb", USED},
+    {"memory total|gpu memory total|mem total|memory total mb|gpu memory total mb", TOTAL},
+    {"clocks throttle reasons active|clocks event reasons active", REASONS},
+    {"clocks throttle reasons hw slowdown|clocks throttle reasons hw thermal slowdown|"
+     "clocks throttle reasons hw power brake slowdown|clocks throttle reasons sw thermal slowdown|"
+     "clocks event reasons hw slowdown|clocks event reasons hw thermal slowdown|"
+     "clocks event reasons hw power brake slowdown|clocks event reasons sw thermal slowdown|tviol",
+     SLOW},
+    {"ecc errors uncorrected volatile total|dbecc", ECC},
 };
+
+// "utilization.gpu [%]", "GPU_Utilization (%)": "utilization gpu", "gpu utilization".
+static struct str plain(struct str name, char *room, ptrdiff_t size) {
+    ptrdiff_t count = 0;
+    name = str_trim(name);
+    for (ptrdiff_t i = 0; i < name.len && count < size; i++) {
+        char c = name.p[i];
+        if (c == '[' || c == '(') break;
+        room[count++] = strchr("._- ", c) ? ' ' : (char)tolower((unsigned char)c);
+    }
+    return str_trim((struct str){room, count});
+}
+
+static int field_named(struct str name) {
+    char room[64];
+    struct str wanted = plain(name, room, sizeof room);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct str rest = str_of(names[i].names);
+        while (rest.len > 0) {
+            if (str_equal(str_cut(&rest, '|'), wanted)) return names[i].field;
+        }
+    }
+    return NOTHING;
+}
+
+// A table of gauges has no loss: that of a trainer is a log.
+static bool is_table(struct str first) {
+    bool is_gauge = false, has_loss = str_find(first, STR("loss")) >= 0;
+    if (str_find(first, STR(",")) < 0) return false;
+    while (first.len > 0) is_gauge |= field_named(str_cut(&first, ',')) == UTILISATION;
+    return is_gauge && !has_loss;
+}
 
 bool doctor_is_smi(struct str first) {
     bool is_csv = str_find(first, STR("utilization.gpu [%]")) >= 0 ||
                   str_find(first, STR("memory.used [MiB]")) >= 0;
     bool is_dmon = str_starts(first, STR("#")) && str_find(first, STR(" gpu ")) > 0 &&
                    str_find(first, STR(" sm ")) > 0;
-    return is_csv || is_dmon;
+    return is_csv || is_dmon || is_table(first);
 }
 
 static struct str next_cell(struct str *rest, bool is_csv) {
@@ -61,14 +86,11 @@ static struct str next_cell(struct str *rest, bool is_csv) {
 static void read_names(struct doctor_reading *r, struct str line) {
     struct doctor_smi *s = &r->smi;
     s->is_csv = !str_starts(line, STR("#"));
+    s->is_own = s->is_csv && str_find(line, STR("[")) < 0;
     if (!s->is_csv) line = str_slice(line, 1, line.len);
     for (int column = 0; line.len > 0 && column < DOCTOR_SMI_COLUMNS; column++) {
         struct str cell = next_cell(&line, s->is_csv);
-        s->fields[column] = NOTHING;
-        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-            struct str name = cell;
-            if (str_is(str_cut(&name, ' '), names[i].name)) s->fields[column] = names[i].field;
-        }
+        s->fields[column] = field_named(cell);
     }
 }
 
@@ -116,12 +138,12 @@ static void read_lost(struct doctor_reading *r, struct str line) {
 
 static void read_row(struct doctor_reading *r, struct str line) {
     struct doctor_smi *s = &r->smi;
-    double used = NAN, total = NAN;
+    double used = NAN, total = NAN, utilisation = NAN;
     bool slow = false;
     for (int column = 0; line.len > 0 && column < DOCTOR_SMI_COLUMNS; column++) {
         struct str cell = next_cell(&line, s->is_csv);
         int field = s->fields[column];
-        if (field == UTILISATION) doctor_figures_add(&r->utilisation, number_of(cell) / 100);
+        if (field == UTILISATION) utilisation = number_of(cell) / 100;
         if (field == USED) used = number_of(cell);
         if (field == TOTAL) total = number_of(cell);
         if (field == ECC && number_of(cell) > s->ecc_errors) s->ecc_errors = number_of(cell);
@@ -129,7 +151,7 @@ static void read_row(struct doctor_reading *r, struct str line) {
     }
     if (isnan(total) && r->d->options->gpu_memory > 0)
         total = (double)r->d->options->gpu_memory / UNIT_MIB;
-    doctor_figures_add(&r->memory, used / total);
+    doctor_gauges_add(r, utilisation, used, total);
     if (slow && s->slow++ == 0) s->slow_line = r->lines;
     s->rows++;
 }
@@ -153,12 +175,13 @@ static void judge_use(struct doctor_reading *r) {
     f->utilisation = doctor_figures_median(&r->utilisation);
     f->memory_share = doctor_figures_median(&r->memory);
     f->gauge_count = r->utilisation.seen;
-    bool is_empty = f->utilisation < 0.01 && !(f->memory_share >= 0.1);
+    bool is_empty = (r->empty > 0 && r->utilisation.seen < READINGS_LEAST) ||
+                    (f->utilisation < 0.01 && !(f->memory_share >= 0.1));
     if (!is_empty && r->smi.rows >= READINGS_LEAST) return;
     str_list_format(r->d->arena, &r->d->notes,
                     is_empty ? "nothing ran on the GPU in most of %lld readings: log it while the "
                                "training runs"
-                             : "%lld readings tell nothing of a training's speed: log it for a "
+                             : "too few readings (%lld) to tell a training's speed: log it for a "
                                "minute, with --format=csv -l 1",
                     (long long)r->smi.rows);
     f->utilisation = NAN;
@@ -177,7 +200,7 @@ int doctor_reading_smi_end(struct doctor_reading *r, struct fail *why) {
     if (s->ecc_errors > 0)
         add_finding(r, "trend.ecc", FINDING_PROBLEM,
                     str_format(r->d->arena, "%.0f uncorrected memory errors", s->ecc_errors));
-    r->d->read = str_format(r->d->arena, "nvidia-smi, %lld reading%s", (long long)s->rows,
-                            s->rows == 1 ? "" : "s");
+    r->d->read = str_format(r->d->arena, "%s%lld reading%s", s->is_own ? "" : "nvidia-smi, ",
+                            (long long)s->rows, s->rows == 1 ? "" : "s");
     return 0;
 }

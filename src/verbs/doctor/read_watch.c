@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The logs of watch as doctor reads them (doc/formats/watch.md, watch-log.md): medians of the
 // gauges, and each finding that was ever a warning.
+#include "base/unit.h"
 #include "stats/stats.h"
 #include "verbs/doctor/doctor.h"
 
@@ -13,6 +14,19 @@ void doctor_figures_add(struct doctor_figures *f, double value) {
 
 double doctor_figures_median(const struct doctor_figures *f) {
     return stats_median(f->values, f->seen < DOCTOR_READING_KEPT ? f->seen : DOCTOR_READING_KEPT);
+}
+
+// Less than what a process with a CUDA context holds.
+enum { EMPTY_MIB = 512 };
+
+void doctor_gauges_add(struct doctor_reading *r, double utilisation, double used_mib,
+                       double total_mib) {
+    if (utilisation < 0.01 && used_mib < EMPTY_MIB) {
+        r->empty++;
+        return;
+    }
+    doctor_figures_add(&r->utilisation, utilisation);
+    doctor_figures_add(&r->memory, used_mib / total_mib);
 }
 
 static enum finding_severity severity_named(const char *name) {
@@ -59,10 +73,9 @@ int doctor_reading_watch_line(struct doctor_reading *r, struct str line, struct 
     }
     json_array_foreach(json_object_get(document, "cards"), i, item) {
         const json_t *memory = json_object_get(item, "memory");
-        doctor_figures_add(&r->utilisation,
-                           json_number_at(json_object_get(item, "gauges"), "utilisation"));
-        doctor_figures_add(&r->memory, json_number_at(memory, "used_bytes") /
-                                           json_number_at(memory, "total_bytes"));
+        doctor_gauges_add(r, json_number_at(json_object_get(item, "gauges"), "utilisation"),
+                          json_number_at(memory, "used_bytes") / UNIT_MIB,
+                          json_number_at(memory, "total_bytes") / UNIT_MIB);
     }
     json_decref(document);
     return 0;
@@ -106,8 +119,7 @@ int doctor_reading_csv_line(struct doctor_reading *r, struct str line, struct fa
                 str_to_double(cell, &cells[i]);
         }
     }
-    doctor_figures_add(&r->utilisation, cells[CSV_SM] / 100);
-    doctor_figures_add(&r->memory, cells[CSV_FB] / cells[CSV_TOTAL]);
+    doctor_gauges_add(r, cells[CSV_SM] / 100, cells[CSV_FB], cells[CSV_TOTAL]);
     csv_throttled(r, cells[CSV_THROTTLED]);
     return 0;
 }

@@ -146,9 +146,9 @@ static void add_headline(struct doctor *d, struct show_style style, struct buf *
     const struct cause *first = d->causes.count > 0 ? d->causes.items : NULL;
     int more = events(d) - 1;
     struct buf text = buf_new(d->arena);
-    buf_format(&text, "%.*s (%.*s%s%.*s): %s", STR_ARG(d->source), STR_ARG(d->kind),
-               d->read.len ? ", " : "", STR_ARG(d->read),
-               say(first ? first->what : "nothing found"));
+    struct str source = say_str(d->source), kind = say_str(d->kind), read = say_str(d->read);
+    buf_format(&text, "%.*s (%.*s%s%.*s): %s", STR_ARG(source), STR_ARG(kind), read.len ? ", " : "",
+               STR_ARG(read), say(first ? first->what : "nothing found"));
     if (first && says_nothing(d)) buf_format(&text, ": %.*s", STR_ARG(first->quote));
     if (more > 0)
         buf_format(&text,
