@@ -87,16 +87,19 @@ def _as_trl(model):
             module.to(torch.bfloat16)
 
 
-def apply(model, knobs):
-    """The model with the knobs' quantisation and adapter; (model, library or None)."""
+# peft's word for what a model with that head does: it trains the head of classes whole.
+TASKS = {"classification": "SEQ_CLS", "token-classification": "TOKEN_CLS"}
+
+
+def apply(model, knobs, task):
+    """The model with the knobs' quantisation and adapter; (model, library or None). task: of --task, the head that it has."""
     if knobs.quant and not knobs.adapter:
         raise UsageError("--quant needs an --adapter: four-bit weights cannot be trained")
     if not knobs.adapter:
         return model, None
     four_bit.install()  # before peft is there: it looks once for bitsandbytes, and remembers
     peft = need("peft", "peft")
-    is_of_head = loss_words.is_preference(knobs.loss) and loss_words.Preference(knobs.loss).is_of_head
-    given, how = _given(knobs.adapter, peft, is_of_head)
+    given, how = _given(knobs.adapter, peft, TASKS.get(task, "CAUSAL_LM"))
     if knobs.quant:
         model = _quantize(model, knobs, peft)
     try:
@@ -114,12 +117,11 @@ def apply(model, knobs):
     return model, "peft " + peft.__version__
 
 
-def _given(text, peft, is_of_head):
+def _given(text, peft, task):
     """(configuration, further arguments) for get_peft_model. `autocast_adapter_dtype` may stand among the values: false leaves the adapter in
     the weights' type."""
     if not is_config(text):
         rank, targets, dropout, in_bf16 = parse(text)
-        task = "SEQ_CLS" if is_of_head else "CAUSAL_LM"
         given = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=dropout, task_type=task)
         return given, {"autocast_adapter_dtype": False} if in_bf16 else {}
     values = config(text)

@@ -45,7 +45,7 @@ KNOBS = {
     "cublas_workspace": (int, "bytes of each of the two cuBLAS workspaces (0: outside the allocator)"),
     "rules": (str, "torch version whose CUDA rules apply, such as 1.12 (default the one that runs)"),
     "script_defaults": (str, "preset of a known script, see PRESETS"),
-    "task": (("auto", "classification", "causal-lm", "masked-lm", "seq2seq-lm"), "head of an hf: model"),
+    "task": (("auto", "classification", "token-classification", "causal-lm", "masked-lm", "seq2seq-lm"), "head of an hf: model"),
     "adapter": (str, "LoRA over frozen weights: lora:16, lora:16:q_proj,v_proj or lora:16:all-linear:dropout, with :bf16 behind it for one in bf16 "
                 "where peft has fp32; or the adapter_config.json of "
                 "any of peft's methods; hf: only"),

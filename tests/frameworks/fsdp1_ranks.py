@@ -24,7 +24,7 @@ def _model(config, adapter):
     from transformers import AutoConfig, AutoModelForCausalLM  # pylint: disable=import-outside-toplevel
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(config)).bfloat16()
-    return adapters.apply(model, types.SimpleNamespace(adapter=adapter, quant=None, loss=None))[0]
+    return adapters.apply(model, types.SimpleNamespace(adapter=adapter, quant=None, loss=None), "causal-lm")[0]
 
 
 def _pinning(seen):

@@ -494,6 +494,25 @@ class TestShipped(Compared):
         self.compare("qwen2", "grpo-tiled-full", False, "3B b4 s1000")
         self.compare("qwen3", "reward-full", False, "qwen3-4B b8 s8192")
 
+    def test_encoders(self):
+        self.compare("bert", "full-amp-foreach", False, "base b8 s512", tied=True)
+        self.compare("bert", "full-fp32-foreach", True, "MiniLM-L6 b64 s256", tied=True)
+
+    def test_bert_is_what_its_shipped_recordings_are(self):
+        """To the byte, but for GradScaler's two blocks of 512 bytes under autocast to fp16."""
+        with tempfile.TemporaryDirectory() as folder:
+            for model, sizes in (("hf:bert-base-uncased", (3072, 12, 12)), ("hf:bert-large-uncased", (4096, 16, 24))):
+                for length, precision, kind, checkpointing in (
+                        ("128", "fp32", "full-fp32-foreach", False), ("512", "fp32", "full-fp32-foreach", True),
+                        ("512", "amp-fp16", "full-amp-foreach", False), ("128", "amp-fp16", "full-amp-foreach", True)):
+                    recorded = self.shipped_figures(folder, model=model, mode="train", sequence_length=length, precision=precision, optimizer="adamw",
+                                                    accumulation="1", checkpointing=str(checkpointing).lower())
+                    path = shipped.extract("-".join(filter(None, ("bert", kind, "checkpointing" * checkpointing, "mha-tied"))), folder)
+                    dims_ = "sequence=%s,head_size=64,vocabulary=30522,positions=512,ffn=%d,kv_heads=%d,layers=%d" % (length, *sizes)
+                    made = [self.figures(path, batch, "--dims", dims_) for batch in (2, 7)]
+                    scaler = 0 if precision == "fp32" else 1024
+                    self.assertEqual([[figures[0] + scaler] + figures[1:] for figures in made], recorded, (model, length, precision, checkpointing))
+
     def test_families_that_are_no_llama(self):
         self.compare("gpt2", "qlora", True, "medium b3 s512", tied=True)
         self.compare("gpt_neox", "lora", False, "1b b2 s2048")

@@ -11,7 +11,7 @@ import re
 NAMES = {"B": "batch", "S": "sequence", "D": "hidden", "F": "ffn", "V": "vocabulary", "E": "head_size", "K": "kv_heads",
          "G": "group", "R": "adapter_rank", "L": "layers", "N": "ranks", "X": "experts", "A": "active_experts", "W": "expert_ffn",
          "Y": "target_sequence", "P": "positions", "T": "tensor_parallel"}
-OPTIONAL = "BGRNXAWYPT"  # what a template may lack; so may "D", which is then heads times their size, and "F"
+OPTIONAL = "BGRNXAWYPTC"  # what a template may lack; so may "D", which is then heads times their size, and "F"
 # What kernels round: flash attention's rows and head size (python/batchfit/cuda_rules.py).
 CEILS = {"[S/128]": ("S", 128), "[E/32]": ("E", 32)}
 SPLIT_CEILS = {"[ST/128]": ("ST", 128), "[E/32]": ("E", 32)}  # of a sequence whose parts S lie on T GPUs
@@ -22,6 +22,7 @@ UNHALVED = {"[S/32]": ("S", 32), "[E/32]": ("E", 32)}
 BIASED_BY = 16
 BIASED = {"[%s/%d]" % (letter, by): (letter, by) for letter in "SY" for by in (32, 64)}
 CONSTANT_MOST = 1 << 20
+CLASSES = 2  # of a head where nobody says how many (transformers, num_labels)
 
 
 def _is_prime(n):
@@ -78,6 +79,7 @@ class Dims:
     primes: marker by letter; K absent stands for one key-value head, G for one query head a key-value head, R for no adapter, B
     for batch 1, D for a width that is the heads' together. parts: whether a part of a head may be told apart, as rotary
     embeddings of some families need; eighths: whether an eighth of the sequence may; by: what widths are multiples of; alone: further letters that may stand alone in a size.
+    A letter C stands for the classes of a head, which are no dimension: what is said of a size is its part without them (Dims.classes).
     beside: the length that stands beside S, labels that are padded (1) or cut (-1) by one. completion: of S tokens Y are a completion's,
     beside which Y + 1 and S - Y stand. unhalved: attention is in fp32. tiles: of 128 (32 unhalved) that the sequence has; or (S, Y), whose attention has a bias."""
 
@@ -100,6 +102,7 @@ class Dims:
         self.value = {"B": p.get("B", 1), "S": s, "K": heads, "G": group, "D": heads * group * (by * p["D"] if "D" in p else 8 * p["E"]),
                       "F": by * p.get("F", 1), "V": p["V"], "E": 8 * p["E"], "R": p.get("R", 1), "L": layers, "N": p.get("N", 1)}
         self.value.update({k: p.get(k, 1) * (by if k == "W" else 1) for k in "XAWYPT"})
+        self.value["C"] = p.get("C", CLASSES)
         self.marker = dict(p, S=_prime_part(s))
         if "Y" in p:
             self.marker["Y"] = _prime_part(p["Y"])
@@ -142,7 +145,7 @@ class Dims:
 
     def _product(self, n):
         letters = ""
-        for letter in "DBSFVERKGNXAWYPT":  # D first: its value has the factors K and G
+        for letter in "DBSFVERKGNXAWYPTC":  # D first: its value has the factors K and G
             if letter in self.marker:
                 n, times = self._divide(n, self.value[letter], self.marker[letter])
                 if n is None:
@@ -176,6 +179,15 @@ class Dims:
             return None
         return {order(letters + "G"): n, order(letters): 2 * n}
 
+    def classes(self, terms):
+        """(the terms of a size at CLASSES, what each class more adds as a text or None)"""
+        if not terms or not any("C" in letters for letters in terms):
+            return terms, None
+        each = {letters.replace("C", "", 1): c for letters, c in terms.items()}
+        if any("C" in letters for letters in each) or len(each) != sum("C" in letters for letters in terms):
+            return None, None
+        return {letters: CLASSES * c for letters, c in each.items()}, text(each)
+
     def extent(self, n):
         """The letters of one side of a parameter: an adapter's rank may stand alone there."""
         return next((k for k, v in self.value.items() if v == n and k in "DFVR" and k in self.marker), None) or self.plain(n)
@@ -208,7 +220,7 @@ def _can_be(letters, alone=""):
 
 _ROUNDED = re.compile(r"\[(ST?/128|[SY]/32|[SY]/64|E/[24])\]")  # not what a head's size alone is
 _SYMBOL = re.compile(r"\[[^]]*\]|[A-Za-z]")
-_ORDER = "BSYDFWVPEKGRXALNTIijk"
+_ORDER = "BSYDFWVPEKGRXALNTICijk"
 
 
 def order(letters):
@@ -227,8 +239,8 @@ def text(terms):
 
 
 # Two sets: what is made of the first must hold for the second. No ranks divide V + 1, the rows of a unit of FSDP1.
-FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=67, X=31, A=19, W=73, P=3001, T=19), 23, (1424, 4496), 71)
-SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47, X=37, A=13, W=83, P=3011, T=13), 17, (1616, 2512), 61)
+FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=67, X=31, A=19, W=73, P=3001, T=19, C=79), 23, (1424, 4496), 71)
+SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47, X=37, A=13, W=83, P=3011, T=13, C=89), 17, (1616, 2512), 61)
 
 
 FUSED_GROUPS = (59, 71)  # with another prime two above

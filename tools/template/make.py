@@ -138,9 +138,9 @@ def _rows(a, d):
 
 
 def _alloc(a, log, d, layers):
-    terms = _terms(a, log, d, layers)
+    terms, a_class = d.classes(_terms(a, log, d, layers))
     module, layer = _split_module(a[5])
-    rows = _rows(a, d) if len(a) > ROWS else ""
+    rows = _rows(a, d) if len(a) > ROWS else " n=" + a_class if a_class else ""
     is_number = not rows and (not terms or not any(terms))  # it may be a list with an entry a layer, which looks like a constant
     size = "?" if is_number else dims.text(terms)
     numbers = (a[1],) + layer + ((a[2],) if is_number else ())

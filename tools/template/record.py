@@ -41,6 +41,8 @@ def template(variant):
     for layers in variant.layers:
         logs[layers], header = log(variant, dict(d.value, L=layers))
     lines = make.body(logs, d)
+    if "classes" in header:
+        header["classes"] = dims.CLASSES
     for key in ("batches", "sequence_length", "target_length", "parameters", "seconds", "unknown_values", "loss_tokens", "loss_parts"):
         header.pop(key, None)
     header.update(tape=2, model="hf:" + variant.family, name=variant.name,

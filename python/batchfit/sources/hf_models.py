@@ -17,7 +17,7 @@ OTHERS = {"mbart": "seq2seq", "pegasus": "seq2seq", "longt5": "seq2seq", "umt5":
           "blenderbot": "seq2seq", "led": "seq2seq", "gpt_neo": "decoder", "bloom": "decoder", "mpt": "decoder",
           "codegen": "decoder", "swin": "vision", "swinv2": "vision", "convnext": "vision", "beit": "vision",
           "resnet": "vision", "mobilevit": "vision", "levit": "vision"}  # families that data/families.tsv has no row of
-HEADS = {"classification": "AutoModelForSequenceClassification", "causal-lm": "AutoModelForCausalLM",
+HEADS = {"classification": "AutoModelForSequenceClassification", "token-classification": "AutoModelForTokenClassification", "causal-lm": "AutoModelForCausalLM",
          "masked-lm": "AutoModelForMaskedLM", "seq2seq-lm": "AutoModelForSeq2SeqLM",
          "image": "AutoModelForImageClassification"}
 
@@ -149,7 +149,7 @@ def load(name, knobs):
         losses.apply(model, knobs)
     if pairs:
         preference.apply(model, knobs)
-    model, adapter = adapters.apply(model, knobs)
+    model, adapter = adapters.apply(model, knobs, task)
     library = ", ".join(filter(None, ("transformers " + transformers.__version__, adapter)))
     if pairs:
         job = _pairs(model, lambda: to_meta(_build(transformers, config, task, knobs)), library, config, kind, knobs)

@@ -109,7 +109,7 @@ class TextJob(Job):
         length = knobs.seq_len or min(_max_length(config), 512)
         target = (knobs.target_len or min(length, 128)) if task == "seq2seq-lm" else None
         super().__init__(model, library, sequence_length=length, target_length=target, task=task,
-                         classes=config.num_labels if task == "classification" else None)
+                         classes=config.num_labels if "classification" in task else None)
         self.length, self.target, self.task, self.kind, self.train = length, target, task, kind, knobs.mode == "train"
 
     def _tokens(self, batch, length, ones=False):

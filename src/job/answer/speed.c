@@ -41,8 +41,9 @@ static void add_number(struct buf *out, double value) {
     buf_format(out, "%.*f", value < 10 ? 2 : value < 100 ? 1 : 0, value);
 }
 
-// "an RTX 3090" of the key "rtx_3090".
-static void add_card(struct buf *out, struct str key) {
+// "an RTX 3090" of the key "rtx_3090", the first of several.
+static void add_card(struct buf *out, struct str keys) {
+    struct str key = str_cut(&keys, ',');
     buf_format(out, "%s ", key.len > 0 && strchr("aefhilmnorsx", key.p[0]) ? "an" : "a");
     for (ptrdiff_t i = 0; i < key.len; i++) {
         buf_byte(out, key.p[i] == '_' ? ' ' : (char)toupper((unsigned char)key.p[i]));
@@ -146,6 +147,8 @@ static struct speed at(struct question *q, struct forecast *f, const struct gpu 
     const struct speed_tokens_run tokens = {&p, f->shape, gpu, speed_seen_of(t->tape, batch)};
     bool is_model = f->shape && t->template.len > 0 && !p.inference;
     if (!is_model || !speed_tokens_at(&q->tokens, &tokens, &s)) s.row = NULL;
+    // Of an encoder people count samples; of several GPUs only tokens are said of all together.
+    if (is_model && shape_is_encoder(f->shape) && s.gpus < 2) s.tokens = 0;
     return s;
 }
 

@@ -386,12 +386,12 @@ static void follow_tape(struct question *q, const struct question_options *o) {
     q->plan.compile = h->compile.len > 0;
 }
 
-// Whether it was published in fp32, before there was bf16: T5 overflows in fp16, and GPT-2 has
-// recordings of every precision (its other sizes have templates of bf16 alone).
+// Whether it was published in fp32, before there was bf16: encoders; T5 overflows in fp16, and
+// GPT-2 has recordings of every precision (its other sizes have templates of bf16 alone).
 static bool is_of_fp32(struct question *q, const struct shape *s) {
     struct forecast_model recorded;
     struct str model = q->plan.model;
-    if (str_is(s->kind, "seq2seq")) return true;
+    if (str_is(s->kind, "seq2seq") || shape_is_encoder(s)) return true;
     return str_is(s->type, "gpt2") && !forecast_is_own(&q->tape_cache, model) &&
            forecast_find_model(q->arena, &q->store, model, &recorded, NULL) == 0;
 }

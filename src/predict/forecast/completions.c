@@ -42,7 +42,8 @@ void forecast_set_tokens(const struct plan *p, const struct shape *s,
         return;
     }
     bool is_seq2seq = str_is(s->kind, "seq2seq");
-    int64_t usual = is_seq2seq ? USUAL_SOURCE : USUAL_TOKENS, most = s->positions;
+    int64_t usual = is_seq2seq || shape_is_encoder(s) ? USUAL_SOURCE : USUAL_TOKENS,
+            most = shape_longest(s);
     if (most > 0 && most < usual) usual = most;
     int64_t tokens = p->sequence_length > 0 ? p->sequence_length : usual;
     int64_t target = p->target_length > 0 ? p->target_length : USUAL_TARGET;

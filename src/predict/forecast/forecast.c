@@ -91,16 +91,16 @@ static int load_recording(struct forecast *f, const struct plan *p, struct forec
 static int find_tape(struct forecast *f, const struct plan *p, bool is_single,
                      struct forecast_tape *t, struct fail *why) {
     const char *obstacle = NULL;
-    bool is_decoder = f->shape && !p->inference;
+    bool may_be_filled = f->shape && !p->inference;
     int rc = 0;
     if (!forecast_is_own(f->cache, p->model))
         t->entry = forecast_match(f->cache->store, p, &f->model, &obstacle);
     if (t->entry) rc = load_recording(f, p, t, why);
     if (rc < 0 || (t->entry && !t->is_upper_bound)) return rc;
-    if (is_decoder && forecast_fill_template(f, p, is_single, t, t->entry ? NULL : why) == 0)
+    if (may_be_filled && forecast_fill_template(f, p, is_single, t, t->entry ? NULL : why) == 0)
         return 0;
     if (t->entry) return 0;
-    return is_decoder ? FAIL_INPUT : no_tape(f, p, obstacle, why);
+    return may_be_filled ? FAIL_INPUT : no_tape(f, p, obstacle, why);
 }
 
 struct forecast_tape *forecast_tape_known(const struct forecast *f, int64_t batch,

@@ -133,6 +133,16 @@ static void note_tower(struct forecast *f, const struct plan *p, const struct sh
                     (double)s->tower / 1e6, also);
 }
 
+static void note_head(struct forecast *f, const struct shape *s, struct forecast_tape *t) {
+    const int64_t classes = f->plan.classes > 0 ? f->plan.classes : t->entry->header.classes;
+    if (!shape_is_encoder(s)) return;
+    str_list_format(f->arena, &t->notes,
+                    "counted with a head of %lld classes for each sequence "
+                    "(AutoModelForSequenceClassification, --num-classes), every sequence as long "
+                    "as --seq-len; a head for masked words needs more",
+                    (long long)classes);
+}
+
 #define SIMPO_ALONE "without a cross-entropy of the preferred answers (cpo_alpha: 0)"
 static const char *const scores[][3] = {
     [PLAN_STEP_DPO] =
@@ -194,4 +204,5 @@ void forecast_note_shape(struct forecast *f, const struct plan *p, const struct 
     note_experts(f, p, s, t);
     note_attention(f, s, t);
     note_tower(f, p, s, t);
+    note_head(f, s, t);
 }

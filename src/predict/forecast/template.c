@@ -442,9 +442,10 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     int64_t values[TAPE_DIM_COUNT] = {0};
     struct forecast_tape t = {0};
     int farthest;
-    if (w.positions > 0 && p->sequence_length > w.positions)
+    const int64_t longest = w.positions > 0 ? shape_longest(f->shape) : INT64_MAX;
+    if (p->sequence_length > longest)
         return fail_set(why, FAIL_INPUT, "%.*s: %lld tokens, of %lld positions that it learned",
-                        STR_ARG(p->model), (long long)p->sequence_length, (long long)w.positions);
+                        STR_ARG(p->model), (long long)p->sequence_length, (long long)longest);
     const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
     if (!e) return not_covered(f, &w, farthest, why);
     int64_t lengths[2];

@@ -119,7 +119,7 @@ static void put(struct arena *a, json_t *object, struct str path, json_t *value)
 // What a shape of the table would have in `more`: a window below the sequence makes a mask.
 static struct str read_more(const struct reader *r) {
     static const char *const paths[] = {"sliding_window", "text_config.sliding_window",
-                                        "feed_forward_proj", "vision_config"};
+                                        "feed_forward_proj", "vision_config", "type_vocab_size"};
     json_t *more = json_object();
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         const json_t *value = shape_at_path(r->config, r->table->arena, str_of(paths[i]));
@@ -228,6 +228,10 @@ struct str shape_setting(const struct shape_table *t, const struct shape *s) {
     struct str unlike = shape_unlike(t->arena, shape_family_find(t, s->type), config);
     json_decref(config);
     return unlike;
+}
+
+bool shape_is_encoder(const struct shape *s) {
+    return str_is(s->kind, "encoder");
 }
 
 bool shape_is_alike(const struct shape *a, const struct shape *b) {

@@ -71,16 +71,18 @@ int64_t shape_kv_heads(const struct shape *s) {
     return s->kv_heads > 0 ? s->kv_heads : s->heads;
 }
 
-static int64_t said_matrices(const struct shape *s) {
+static struct shape_extras said(const struct shape *s, const struct shape_family *f) {
     json_t *more = json_loadb(s->more.p ? s->more.p : "", (size_t)s->more.len, 0, NULL);
-    int64_t matrices = shape_matrices(more);
+    const json_t *types = f ? json_object_get(more, "type_vocab_size") : NULL;
+    struct shape_extras own = {.matrices = shape_matrices(more)};
+    if (f) own.types = types ? (int64_t)json_number_value(types) : f->types.usual;
     json_decref(more);
-    return matrices;
+    return own;
 }
 
 bool shape_is_plain(const struct shape_table *t, const struct shape *s) {
-    const struct shape_extras own = {.matrices = said_matrices(s)};
     const struct shape_family *f = shape_family_find(t, s->type);
+    const struct shape_extras own = said(s, f);
     struct shape whole = *s;
     whole.kv_heads = shape_kv_heads(s);
     return f && s->parameters > 0 && shape_parameters(f, &whole, &own) == s->parameters;
@@ -91,10 +93,31 @@ int64_t shape_table_rows(const struct shape_table *t, const struct shape *s) {
     return f && f->has_table ? s->positions + f->table : 0;
 }
 
+// Families whose code is another's, and rows of the table of positions that no token has: the first
+// one has that behind pad_token_id's (transformers 5.23.0, modeling_roberta.py).
+static const struct {
+    const char *type, *code;
+    int64_t unused;
+} kin[] = {{"roberta", "roberta", 2}, {"xlm-roberta", "roberta", 2}, {"camembert", "roberta", 2}};
+enum { KIN = sizeof kin / sizeof *kin };
+
+static int kin_of(const struct shape *s) {
+    int i = 0;
+    while (i < KIN && !str_is(s->type, kin[i].type)) i++;
+    return i;
+}
+
+int64_t shape_longest(const struct shape *s) {
+    int i = kin_of(s);
+    return s->positions - (i < KIN && s->positions > kin[i].unused ? kin[i].unused : 0);
+}
+
 struct str shape_template(const struct shape_table *t, const struct shape *s) {
     const struct shape_family *f = shape_family_find(t, s->type);
+    int i = kin_of(s);
+    if (i < KIN) return str_of(kin[i].code);
     if (!f || !str_is(f->kind, "seq2seq")) return s->type;
     // mT5's code is T5's; its feed-forward part is gated unless told otherwise.
-    int64_t said = said_matrices(s), matrices = said > 0 ? said : f->matrices;
+    int64_t own = said(s, f).matrices, matrices = own > 0 ? own : f->matrices;
     return matrices == 3 ? STR("t5-gated") : STR("t5");
 }

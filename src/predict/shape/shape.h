@@ -75,6 +75,8 @@ struct str shape_linear(const struct shape_table *t, const struct shape *s);
 struct str shape_setting(const struct shape_table *t, const struct shape *s);
 // Positions of a table that is learned, which no sequence can be longer than; 0: there is none.
 int64_t shape_table_rows(const struct shape_table *t, const struct shape *s);
+int64_t shape_longest(const struct shape *s); // tokens that its positions are for; 0: not known
+bool shape_is_encoder(const struct shape *s); // alone, with a small head or none
 // The family whose templates it has.
 struct str shape_template(const struct shape_table *t, const struct shape *s);
 // Whether the sizes say all of its layers: no biases or norms besides the family's own.

@@ -78,11 +78,15 @@ struct speed_seen speed_seen_of(const struct tape *t, int64_t batch) {
 
 // --- Arithmetic ----------------------------------------------------------------------------------
 
-// Parameters that a token is multiplied by. An embedding of its own is only looked up, a tower that
-// sees does not run.
+static double table_of(const struct shape *s) {
+    return (double)s->vocabulary * (double)s->hidden;
+}
+
+// Parameters that a token is multiplied by. An embedding of its own is only looked up, and an
+// encoder's, which has a small head; a tower that sees does not run.
 static double multiplied(const struct shape *s) {
-    double table = (double)s->vocabulary * (double)s->hidden;
-    return (double)(s->parameters - s->tower) - (s->tied ? 0 : table);
+    bool is_looked_up = !s->tied || shape_is_encoder(s);
+    return (double)(s->parameters - s->tower) - (is_looked_up ? table_of(s) : 0);
 }
 
 // Of LoRA on all layers, or on some of them: rank x (inputs + outputs). Small beside the model, so
@@ -99,16 +103,18 @@ static double adapter_parameters(const struct plan *p, const struct shape *s) {
 struct speed_tokens_work speed_tokens_work_of(const struct speed_tokens_run *run) {
     const struct plan *p = run->plan;
     const struct shape *s = run->shape;
-    double weights = multiplied(s), head = (double)s->vocabulary * (double)s->hidden;
-    // Products of queries and keys, and of their shares and values.
+    double weights = multiplied(s), head = shape_is_encoder(s) ? 0 : table_of(s);
+    // Products of queries and keys, and of their shares and values; half of them where no token
+    // looks at those behind it.
     double attention =
         4 * (double)p->sequence_length * (double)(s->heads * s->head_dim) * (double)s->layers;
+    double looked_at = shape_is_encoder(s) ? 1 : 0.5;
     double adapter = p->adapter.len > 0 ? adapter_parameters(p, s) : 0;
     // Frozen weights have no gradient of their own.
     double passes = p->adapter.len > 0 ? 2 : 3;
     return (struct speed_tokens_work){
         .linear = 2 * (passes * weights + run->seen.linear_again * (weights - head) + 3 * adapter),
-        .attention = attention / 2 * (1 + attention_backward + run->seen.attention_again),
+        .attention = looked_at * attention * (1 + attention_backward + run->seen.attention_again),
         .useful = 2 * (passes * weights + 3 * adapter) + 3 * attention,
     };
 }
@@ -325,7 +331,7 @@ bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_toke
     struct traffic traffic = traffic_of(p, run->shape, &link, run->gpu);
     add_up(run, row->constants, &traffic, split_s(run, &link), ret);
     ret->row = &row->row;
-    ret->is_fitted = ret->is_card;
+    ret->is_fitted = ret->is_card && !shape_is_encoder(run->shape); // the rows are of decoders
     ret->gpus = plan_devices(p);
     ret->link = link;
     double micro = (double)plan_micro_steps(p);

@@ -86,7 +86,7 @@ static const struct cli_row rows[] = {
      "plain",
      "timm-train timm-benchmark hf-trainer ultralytics torchtitan plain"},
     {"task", "WORD", CLI_TEXT, VALUE(16), "head of an hf: model",
-     "auto classification causal-lm masked-lm seq2seq-lm"},
+     "auto classification token-classification causal-lm masked-lm seq2seq-lm"},
     {"targets-per-image", "N", CLI_TEXT, VALUE(17), "objects per image (detection)"},
     {"adapter", "WORD", CLI_TEXT, VALUE(21),
      "LoRA over frozen weights: lora:16 (every linear layer), lora:16:q_proj,v_proj or "
