@@ -44,10 +44,12 @@ static void add_number(struct buf *out, double value) {
 // "an RTX 3090" of the key "rtx_3090", the first of several.
 static void add_card(struct buf *out, struct str keys) {
     struct str key = str_cut(&keys, ',');
-    buf_format(out, "%s ", key.len > 0 && strchr("aefhilmnorsx", key.p[0]) ? "an" : "a");
+    const bool is_vowel = key.len > 0 && strchr("aefhilmnorsx", key.p[0]);
+    struct buf name = buf_new(out->arena);
     for (ptrdiff_t i = 0; i < key.len; i++) {
-        buf_byte(out, key.p[i] == '_' ? ' ' : (char)toupper((unsigned char)key.p[i]));
+        buf_byte(&name, key.p[i] == '_' ? ' ' : (char)toupper((unsigned char)key.p[i]));
     }
+    buf_format(out, is_vowel ? _("an %.*s") : _("a %.*s"), STR_ARG(buf_str(&name)));
 }
 
 // "46100": what is known to two or three digits.

@@ -16,6 +16,7 @@ enum {
     LINES_AFTER = 3,      // of them, at most so many after the line that decided
     WENT_ON = 20,         // so many lines of output after an exception: it was handled
     WENT_ON_IN_LOG = 100, // the same up to the end of a log whose exit status is unknown
+    SAID_ON = 10,         // … after "Error: " of a program's own, which no exception of Python is
     RANKS_TELL = 1000,    // … which ends with what other ranks say when one of them failed
     MESSAGE_LINES = 6,    // a message that was wrapped at a narrow terminal
 };
@@ -188,7 +189,8 @@ static bool is_notice(struct str line) {
 static bool is_survived(const struct ruling *r, ptrdiff_t line) {
     const struct failure_text *t = &r->t;
     ptrdiff_t told = t->lines[line].told_before;
-    ptrdiff_t most = r->last_is_rank ? RANKS_TELL : WENT_ON_IN_LOG;
+    bool is_own_word = !r->rows[line] && str_starts(t->lines[line].bare, STR("Error: "));
+    ptrdiff_t most = r->last_is_rank ? RANKS_TELL : is_own_word ? SAID_ON : WENT_ON_IN_LOG;
     if (!r->facts->has_status && t->lines[t->count - 1].told_before - told > most) return true;
     return t->last_exception >= 0 && line < t->last_start && !r->last_is_symptom &&
            t->lines[t->last_start].told_before - told > WENT_ON;

@@ -71,6 +71,8 @@ const struct failure_signature failure_signatures_other[] = {
      "Found no NVIDIA driver on your system\n"
      "forward compatibility was attempted on non supported HW\n"
      "system not yet initialized\nCUDA_ERROR_SYSTEM_NOT_READY\n"
+     "couldn't communicate with the NVIDIA driver\nNVRM: No NVIDIA graphics adapter probed\n"
+     "NVRM: The NVIDIA probe routine was not called\n"
      "Driver/library version mismatch\ndriver/library version mismatch",
      RANK_AMBIGUOUS + 2},
     {"no-cuda", FAILURE_CRASH, "this PyTorch sees no GPU",
@@ -272,7 +274,8 @@ const struct failure_signature failure_signatures_other[] = {
      " (SIGSEGV) received by PID\n^Segmentation fault\nSegmentation fault (core dumped)\n"
      "(exitcode: -11)\nexits with return code = -11$\n terminated with signal SIGSEGV\n"
      "exited on signal 11 \nsrun: error: &: Segmentation fault\n"
-     "Illegal instruction (core dumped)\nfinished with exit code 139\n"
+     "Illegal instruction (core dumped)\nfinished with exit code 139\nexited with code 139\n"
+     "exit code: 139\nExit Code: 139\nExited (139) \n"
      "finished with exit code -1073741819\nSignal: Segmentation fault (11)\ndied with "
      "<Signals.SIGSEGV: \n"
      "Unexpected segmentation fault encountered in worker",
@@ -290,7 +293,8 @@ const struct failure_signature failure_signatures_other[] = {
      "(exitcode: -9)\nexits with return code = -9$\n^zsh: killed \n^죽었음$\n 죽었음  \n"
      "exited with code 137\n terminated with signal SIGKILL\n"
      "A process in the process pool was terminated abruptly\ndied with <Signals.SIGKILL: \n"
-     "exit code 137\nexit code: 137\nexit code -9\nExitCode: 137\nexited on signal 9 \n"
+     "exit code 137\nexit code: 137\nexit code -9\nExitCode: 137\nExit Code: 137\nExited (137) "
+     "\nexited on signal 9 \n"
      "srun: error: &: Killed\nKILLED BY SIGNAL: 9\n"
      "Canceled future for execute_request message before replies were done",
      RANK_KILLED - 2},
@@ -313,8 +317,9 @@ const struct failure_signature failure_signatures_other[] = {
      "more of it (GPU type and number, CPUs, memory, time), and for the account and partition that "
      "you may use",
      "sbatch: error: Batch job submission failed\nsrun: error: Unable to allocate resources\n"
-     "srun: error: Unable to create step for job\nsalloc: error: Job submit/allocate failed",
-     RANK_SETUP},
+     "srun: error: Unable to create step for job\nsalloc: error: Job submit/allocate failed\n"
+     "Error: sbatch: error: \nsbatch: fatal: \nsrun: fatal: \nsalloc: fatal: ",
+     RANK_OWN + 1},
     {"job-waits", FAILURE_CRASH, "no node has what it asks for, and the log ends there",
      "kubectl describe nodes, ray status or sinfo show what is there and who holds it: wait, ask "
      "for less, or add a node; nvidia.com/gpu missing there means no device plugin",

@@ -2,6 +2,7 @@
 // History plots: one strip a figure, so that they are told apart without colours. One column shows
 // a fixed stretch of time that begins at a multiple of its length: what is drawn moves to the left
 // and never changes its shape.
+#include "base/say.h"
 #include "base/unit.h"
 #include "verbs/watch/watch.h"
 
@@ -133,7 +134,7 @@ static void draw_rule(struct watch_draw *d, struct tui_area area, int place) {
     int64_t shown = (int64_t)(area.columns - LABEL - VALUE) * dots * step_of(d->look);
     struct str span = watch_text_span(d, shown);
     if (area.columns > at + 20) {
-        tui_put_format(area, 0, at, SHOW_DIM, "─ last %.*s ", STR_ARG(span));
+        tui_put_format(area, 0, at, SHOW_DIM, _("─ last %.*s "), STR_ARG(span));
     }
 }
 
