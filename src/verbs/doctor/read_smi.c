@@ -85,9 +85,10 @@ static struct str next_cell(struct str *rest, bool is_csv) {
 
 static void read_names(struct doctor_reading *r, struct str line) {
     struct doctor_smi *s = &r->smi;
-    s->is_csv = !str_starts(line, STR("#"));
-    s->is_own = s->is_csv && str_find(line, STR("[")) < 0;
-    if (!s->is_csv) line = str_slice(line, 1, line.len);
+    const bool is_dmon = str_starts(line, STR("#"));
+    s->is_csv = str_find(line, STR(",")) >= 0; // dmon's, too: --format csv
+    s->is_own = !is_dmon && str_find(line, STR("[")) < 0;
+    if (is_dmon) line = str_slice(line, 1, line.len);
     for (int column = 0; line.len > 0 && column < DOCTOR_SMI_COLUMNS; column++) {
         struct str cell = next_cell(&line, s->is_csv);
         s->fields[column] = field_named(cell);
