@@ -81,6 +81,13 @@ static void a_reference_is_a_second_model(void **state) {
                 "m input 0\nm forward 0\nm optimizer 0\nm input 1\nf 5\nm forward 1\n");
 }
 
+static void who_generates_alone_has_its_weights_and_no_step(void **state) {
+    (void)state;
+    struct tape_generation how = sizes;
+    how.is_all = true;
+    check(&how, "m init 0\na 0 32 0 param\na 1 4 0 buffer\nm input 0\n" GENERATED);
+}
+
 static int64_t most_live(const struct tape *t) {
     int64_t now = 0, most = 0;
     for (int32_t i = 0; i < t->event_count; i++) {
@@ -138,6 +145,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(completions_are_generated_before_a_step),
         cmocka_unit_test(a_reference_is_a_second_model),
+        cmocka_unit_test(who_generates_alone_has_its_weights_and_no_step),
         cmocka_unit_test(what_it_holds_is_what_generate_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

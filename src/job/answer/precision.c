@@ -40,6 +40,8 @@ enum plan_precision answer_precision(const struct question *q, const struct gpu 
     enum plan_precision asked = q->plan.precision;
     if (q->precision_fixed) return asked;
     if (q->precision_is_open) return answer_precision_best(q, gpu);
+    if (q->plan.generates && asked == PLAN_BF16 && !gpu->has_bf16 && !gpu->is_custom)
+        return PLAN_FP16;
     if (gpu->is_custom || !is_mixed(asked)) return asked;
     // Frozen weights have two bytes also where that is no faster.
     if (!gpu->has_tensor_cores && q->plan.adapter.len == 0) return PLAN_FP32;

@@ -263,6 +263,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
         .compile = o->compile,
         .ema = o->ema,
         .inference = o->inference,
+        .generates = o->inference && q->reading.inference.len == 0, // asked for, not found
         .layout = o->channels_last ? STR("nhwc") : (struct str){0},
     };
     take_number(q, CONFIG_IMAGE_SIZE, &p->image_size);
@@ -401,17 +402,18 @@ static bool is_of_fp32(struct question *q, const struct shape *s) {
 static void take_unsaid_precision(struct question *q, const struct question_options *o) {
     const struct shape *shape = NULL;
     bool is_said = o->precision || o->tape || o->config;
-    if (is_said || q->plan.inference || q->plan.adapter.len > 0) return;
-    q->precision_is_open = !o->is_measured;
+    if (is_said || q->plan.adapter.len > 0) return;
+    q->precision_is_open = !o->is_measured && !q->plan.inference;
     if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) < 0 || !shape) return;
     if (is_of_fp32(q, shape)) return;
     q->precision_is_open = false;
     bool is_fsdp = plan_fsdp(q->plan.shard) > 0;
     q->plan.precision = q->plan.shard.len > 0 ? PLAN_AMP_BF16 : PLAN_BF16;
-    const char *what = is_fsdp ? "bf16 is computed with over shards in fp32 (amp-bf16)"
-                       : q->plan.shard.len > 0
-                           ? "weights and arithmetic are bf16, with a master copy in fp32"
-                           : "weights, gradients and optimizer states are counted in bf16";
+    const char *what =
+        is_fsdp                 ? "bf16 is computed with over shards in fp32 (amp-bf16)"
+        : q->plan.shard.len > 0 ? "weights and arithmetic are bf16, with a master copy in fp32"
+        : q->plan.inference     ? "weights and cache are counted in bf16 (fp16 takes as much)"
+                                : "weights, gradients and optimizer states are counted in bf16";
     question_say(q, "no --precision: %s", what);
 }
 

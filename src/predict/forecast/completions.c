@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many tokens a template is filled with. GRPO's completions: how long they are, who generates
-// them, and what that takes beside the step.
+// How many tokens a template is filled with. Completions, GRPO's or a model's that predicts: how
+// long they are, who generates them, and what that takes.
 #include "predict/forecast/forecast_int.h"
 
 #include "base/unit.h"
@@ -21,7 +21,7 @@ static int64_t completion_of(const struct plan *p) {
 int forecast_completion(const struct plan *p, int64_t *ret_tokens, int64_t *ret_completion,
                         struct fail *why) {
     *ret_tokens = *ret_completion = 0;
-    if (!plan_is_of_completions(p->loss)) return 0;
+    if (!plan_is_of_completions(p->loss) && !p->generates) return 0;
     *ret_completion = completion_of(p);
     *ret_tokens = p->sequence_length > 0 ? p->sequence_length : USUAL_PROMPT + *ret_completion;
     if (*ret_completion < *ret_tokens || !why) return 0;
@@ -36,27 +36,36 @@ static int64_t padded(int64_t tokens) {
 
 void forecast_set_tokens(const struct plan *p, const struct shape *s,
                          int64_t values[TAPE_DIM_COUNT]) {
-    int64_t *of_target = &values[TAPE_DIM_TARGET_SEQUENCE];
-    if (plan_is_of_completions(p->loss)) {
-        (void)forecast_completion(p, &values[TAPE_DIM_SEQUENCE], of_target, NULL);
+    int64_t *of_target = &values[TAPE_DIM_TARGET_SEQUENCE], tokens, completion;
+    if (forecast_completion(p, &tokens, &completion, NULL) == 0 && completion > 0) {
+        values[TAPE_DIM_SEQUENCE] = tokens;
+        if (!p->generates) *of_target = completion;
         return;
     }
     bool is_seq2seq = str_is(s->kind, "seq2seq");
     int64_t usual = is_seq2seq || shape_is_encoder(s) ? USUAL_SOURCE : USUAL_TOKENS,
             most = shape_longest(s);
     if (most > 0 && most < usual) usual = most;
-    int64_t tokens = p->sequence_length > 0 ? p->sequence_length : usual;
+    tokens = p->sequence_length > 0 ? p->sequence_length : usual;
     int64_t target = p->target_length > 0 ? p->target_length : USUAL_TARGET;
     values[TAPE_DIM_SEQUENCE] = is_seq2seq ? padded(tokens) : tokens;
     if (is_seq2seq) *of_target = padded(target);
+}
+
+// Weights and states, which are there while an engine on the same GPU generates.
+static int64_t standing_bytes(const struct tape *t) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < t->alloc_count; i++)
+        if (t->allocs[i].free_event < 0 && t->allocs[i].k == 0) sum += t->allocs[i].c;
+    return sum;
 }
 
 struct tape_generation forecast_generation(const struct plan *p, const struct shape *s) {
     struct plan_preference how;
     int64_t tokens, completion;
     (void)forecast_completion(p, &tokens, &completion, NULL);
-    if (!plan_preference_read(p->loss, &how) || how.step != PLAN_STEP_GRPO)
-        return (struct tape_generation){.layers = 0};
+    bool is_grpo = plan_preference_read(p->loss, &how) && how.step == PLAN_STEP_GRPO;
+    if (!is_grpo && !p->generates) return (struct tape_generation){.layers = 0};
     const bool is_fp32 = p->precision == PLAN_FP32 || p->precision == PLAN_PRECISION_UNKNOWN;
     const bool is_autocast = p->precision == PLAN_AMP_FP16 || p->precision == PLAN_AMP_BF16;
     // Adapters are on weights in bf16; of quantised ones peft prepares norms and embedding in fp32.
@@ -73,18 +82,61 @@ struct tape_generation forecast_generation(const struct plan *p, const struct sh
         .held = is_fp32 || p->quant.len > 0 || (is_autocast && p->adapter.len == 0) ? 4 : 2,
         .is_autocast = is_autocast,
         .whole = p->quant.len > 0 ? s->hidden * s->intermediate : 0,
-        .has_reference = how.refers && p->adapter.len == 0,
-        .has_reference_scores = how.refers,
+        .has_reference = is_grpo && how.refers && p->adapter.len == 0,
+        .has_reference_scores = is_grpo && how.refers,
         .is_elsewhere = p->generator.len > 0,
+        .is_all = p->generates,
     };
 }
 
-// Weights and states, which are there while an engine on the same GPU generates.
-static int64_t standing_bytes(const struct tape *t) {
-    int64_t sum = 0;
-    for (int32_t i = 0; i < t->alloc_count; i++)
-        if (t->allocs[i].free_event < 0 && t->allocs[i].k == 0) sum += t->allocs[i].c;
-    return sum;
+// Weights in two bytes are counted as bf16's, whose template there is.
+struct plan forecast_trained(const struct plan *p) {
+    if (!p->generates) return *p;
+    bool is_half = p->precision == PLAN_FP16 || p->precision == PLAN_AMP_FP16;
+    enum plan_precision half = p->precision == PLAN_FP16 ? PLAN_BF16 : PLAN_AMP_BF16;
+    return (struct plan){.model = p->model,
+                         .batch = p->batch,
+                         .accumulation = 1,
+                         .precision = is_half ? half : p->precision,
+                         .adapter = p->adapter,
+                         .quant = p->quant};
+}
+
+enum { PAGE = 16 }; // tokens of a block of vLLM's cache on a GPU (vllm/config/cache.py, block_size)
+
+// What a server with a paged cache makes of the same sizes: blocks of keys and values of all
+// layers.
+static void note_server(struct forecast *f, const struct tape_generation *g,
+                        struct forecast_tape *t) {
+    const int64_t token = 2 * g->layers * g->cached * g->held, tokens = g->prompt + g->completion;
+    const int64_t pages = (tokens + PAGE - 1) / PAGE;
+    str_list_format(
+        f->arena, &t->notes,
+        "a server with a paged cache (vLLM): %.*s of weights, and %.*s for each sequence of "
+        "%lld tokens (%lld blocks of %d tokens, %.*s each) in what its share of the GPU "
+        "(gpu_memory_utilization) leaves beside its own passes",
+        STR_ARG(unit_bytes(f->arena, standing_bytes(t->tape))),
+        STR_ARG(unit_bytes(f->arena, pages * PAGE * token)), (long long)tokens, (long long)pages,
+        PAGE, STR_ARG(unit_bytes(f->arena, PAGE * token)));
+}
+
+void forecast_note_generator(struct forecast *f, const struct plan *p, const struct shape *s,
+                             struct forecast_tape *t) {
+    const struct tape_generation g = forecast_generation(p, s);
+    str_list_format(
+        f->arena, &t->notes,
+        "a batch is of sequences that transformers' generate continues: %lld tokens "
+        "behind a prompt of %lld%s; keys and values of all of them, a pass over the prompts "
+        "and what is sampled are counted; gaps that the growing cache leaves are not",
+        (long long)g.completion, (long long)g.prompt,
+        p->target_length > 0 ? "" : " (assumed: --target-len)");
+    const int64_t window = shape_window(s);
+    if (window > 0 && window < g.prompt + g.completion)
+        str_list_format(
+            f->arena, &t->notes,
+            "layers that look at %lld tokens keep no more of them: less than is counted",
+            (long long)window);
+    note_server(f, &g, t);
 }
 
 static void note_generator(struct forecast *f, const struct plan *p, struct forecast_tape *t) {

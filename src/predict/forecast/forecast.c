@@ -60,9 +60,10 @@ static struct str sizes_there(struct arena *a, const struct tape_store *store,
 
 static int no_tape(struct forecast *f, const struct plan *p, const char *obstacle,
                    struct fail *why) {
-    fail_set(why, FAIL_INPUT, "%.*s: no tape for that %s (there are tapes for %.*s)",
-             STR_ARG(f->model.name), obstacle ? obstacle : "setting",
-             STR_ARG(sizes_there(f->arena, f->cache->store, &f->model)));
+    struct str there = sizes_there(f->arena, f->cache->store, &f->model);
+    if (there.len > 0) there = str_format(f->arena, " (there are tapes for %.*s)", STR_ARG(there));
+    fail_set(why, FAIL_INPUT, "%.*s: no tape for that %s%.*s", STR_ARG(f->model.name),
+             obstacle ? obstacle : "setting", STR_ARG(there));
     if (p->shard.len > 0) return forecast_shard_hint(f, p, why);
     if (p->precision == PLAN_FP16 && !p->inference)
         return fail_hint(why, "fp16 alone is for inference: training takes amp-fp16");
@@ -91,7 +92,8 @@ static int load_recording(struct forecast *f, const struct plan *p, struct forec
 static int find_tape(struct forecast *f, const struct plan *p, bool is_single,
                      struct forecast_tape *t, struct fail *why) {
     const char *obstacle = NULL;
-    bool may_be_filled = f->shape && !p->inference;
+    bool writes_on = p->generates && f->shape && str_is(f->shape->kind, "decoder");
+    bool may_be_filled = f->shape && (!p->inference || writes_on);
     int rc = 0;
     if (!forecast_is_own(f->cache, p->model))
         t->entry = forecast_match(f->cache->store, p, &f->model, &obstacle);

@@ -46,7 +46,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
 struct tape_zero forecast_zero_of(const struct plan *p, const struct shape *s);
 void forecast_note_zero(struct forecast *f, const struct plan *p, const struct shape *s,
                         struct forecast_tape *t);
-// What GRPO has around its step, and what to say of it.
+// What GRPO has around its step, or a model does that predicts, and what to say of it.
 struct tape_generation forecast_generation(const struct plan *p, const struct shape *s);
 // Tokens of a sample and of its completion. FAIL_INPUT: the latter are not a part of the former.
 int forecast_completion(const struct plan *p, int64_t *ret_tokens, int64_t *ret_completion,
@@ -54,6 +54,10 @@ int forecast_completion(const struct plan *p, int64_t *ret_tokens, int64_t *ret_
 // The lengths of the plan, or the usual ones of the shape's family.
 void forecast_set_tokens(const struct plan *p, const struct shape *s,
                          int64_t values[TAPE_DIM_COUNT]);
+void forecast_note_generator(struct forecast *f, const struct plan *p, const struct shape *s,
+                             struct forecast_tape *t);
+// The training whose template has the weights of a plan that only predicts; of any other it is it.
+struct plan forecast_trained(const struct plan *p);
 void forecast_note_completions(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 void forecast_note_preference(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 // What to say of the model's own attention, experts and lengths.

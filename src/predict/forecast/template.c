@@ -32,7 +32,7 @@ struct words {
 };
 
 struct wish {
-    const struct plan *plan;
+    const struct plan *asked, *plan; // the latter is what a template is sought for
     const struct shape *shape;
     struct str family, linear; // whose templates it has; its layers
     struct words words;
@@ -316,13 +316,13 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
                        (plan_fsdp(w->plan->shard) == 1 || w->plan->quant.len == 0);
     if (w->plan->shard.len > 0 && !is_recorded) return forecast_shard_hint(f, w->plan, why);
     return fail_hint(why, "record it: %.*s",
-                     STR_ARG(forecast_record_command(a, w->plan, &f->model)));
+                     STR_ARG(forecast_record_command(a, w->asked, &f->model)));
 }
 
 static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *e,
                            int64_t values[TAPE_DIM_COUNT]) {
     const struct shape *s = w->shape;
-    forecast_set_tokens(w->plan, s, values);
+    forecast_set_tokens(w->asked, s, values);
     values[TAPE_DIM_HIDDEN] = s->hidden;
     values[TAPE_DIM_FFN] = s->intermediate;
     values[TAPE_DIM_VOCABULARY] = s->vocabulary;
@@ -432,11 +432,14 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
 int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,
                            struct forecast_tape *ret_tape, struct fail *why) {
     const struct shape_table *shapes = f->cache->shapes;
-    const struct wish w = {.plan = p,
+    const struct plan trained = forecast_trained(p);
+    const struct wish w = {.asked = p,
+                           .plan = &trained,
                            .shape = f->shape,
                            .family = shape_template(shapes, f->shape),
                            .linear = shape_linear(shapes, f->shape),
-                           .words = wanted_words(p, f->shape, shape_setting(shapes, f->shape)),
+                           .words =
+                               wanted_words(&trained, f->shape, shape_setting(shapes, f->shape)),
                            .positions = shape_table_rows(shapes, f->shape),
                            .is_single = is_single};
     int64_t values[TAPE_DIM_COUNT] = {0};
@@ -455,7 +458,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     rc = forecast_split(p, w.shape, values, why);
     if (rc < 0) return rc;
     struct forecast_making how = {.zero = forecast_zero_of(p, w.shape),
-                                  .optimizer = other_optimizer(p),
+                                  .optimizer = other_optimizer(&trained),
                                   .generation = forecast_generation(p, w.shape)};
     how.accumulates = p->accumulation > 1 && plan_fsdp(p->shard) == 0;
     rc = forecast_load_template(f->cache, e, values, &how, &t.loaded, why);
@@ -464,7 +467,10 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     t.sim = forecast_loaded_sim(t.loaded);
     set_entry(f, &w, e, &t);
     note_bounds(f, &w, e, &t); // first: a gate says it
-    note(f, &w, &t, e->is_fused);
+    if (p->generates)
+        forecast_note_generator(f, p, f->shape, &t);
+    else
+        note(f, &w, &t, e->is_fused);
     *ret_tape = t;
     return 0;
 }

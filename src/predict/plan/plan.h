@@ -41,8 +41,9 @@ struct plan {
                           // another program elsewhere; "vllm:0.3": vLLM on the same GPU, with that
                           // share of its memory; "vllm:0.3:sleep": which it has while it generates
     bool checkpointing, ema, inference;
-    bool compile; // torch.compile
-    bool fused;   // the optimizer's kernel needs no temporaries
+    bool generates; // beside inference: a language model writes on, and is not asked for a loss
+    bool compile;   // torch.compile
+    bool fused;     // the optimizer's kernel needs no temporaries
 };
 
 // "amp-fp16"; the words of the tape's header.

@@ -127,7 +127,7 @@ void tape_generate(struct arena *a, const struct tape *t, const struct tape_gene
     ret->allocs = arena_new(a, struct tape_alloc, t->alloc_count + more);
     ret->event_count = ret->alloc_count = 0;
     m.first_op = tape_add_ops(a, t, ret, ops, OPS);
-    for (int32_t i = 0; i < t->event_count; i++) {
+    for (int32_t i = 0; i < t->event_count && !(how->is_all && step >= 0); i++) {
         const struct tape_event *e = &t->events[i];
         bool is_input = e->kind == TAPE_MARK && e->phase == TAPE_INPUT && e->index != step;
         if (is_input && step < 0) refer(&m, i);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What stands around a step of GRPO: completions that the model generates before it, by
-// transformers' generate, and a reference model.
+// Completions that a model generates by transformers' generate: before a step of GRPO, with the
+// reference model that scores them; or alone.
 #pragma once
 
 #include "predict/tape/tape.h"
@@ -20,16 +20,17 @@ struct tape_generation {
     bool has_reference;         // a second model, which gives scores
     bool has_reference_scores;  // from such, or without the adapter
     bool is_elsewhere;          // another program generates
+    bool is_all;                // nothing is trained: of the tape only the weights are taken
 };
 
-// The tape of a step of GRPO with these. How the cache grows is taken as one move from the prompt
-// to the end, a copy at a time, and that of the last token (transformers/cache_utils.py,
-// DynamicLayer.update; where autocast makes both of a layer's keys and values half as long, they
-// are as much); what a pass over the prompts takes is a gated feed-forward part's
-// (modeling_llama.py, LlamaMLP) beside a mask of the prompts. The scores of the token before are
-// held while the next is computed (generation/utils.py, _sample). Against transformers 5 on the
-// CPU, counted by storages: within 3 % (tests/unit/tape_generate.c). How the pieces of a cache that
-// grew token by token lie is not known, so what is cached is given back: the step is laid out as
-// without it.
+// The tape of a step of GRPO with these, or of a model that generates. How the cache grows is taken
+// as one move from the prompt to the end, a copy at a time, and that of the last token
+// (transformers/cache_utils.py, DynamicLayer.update; where autocast makes both of a layer's keys
+// and values half as long, they are as much); what a pass over the prompts takes is a gated
+// feed-forward part's (modeling_llama.py, LlamaMLP) beside a mask of the prompts. The scores of the
+// token before are held while the next is computed (generation/utils.py, _sample). Against
+// transformers 5 on the CPU, counted by storages: within 3 % (tests/unit/tape_generate.c). How the
+// pieces of a cache that grew token by token lie is not known, so what is cached is given back: the
+// step is laid out as without it.
 void tape_generate(struct arena *a, const struct tape *t, const struct tape_generation *how,
                    struct tape *ret);

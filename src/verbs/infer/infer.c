@@ -23,17 +23,25 @@ const struct cli_verb infer_verb = {
         "backward pass. Takes the largest batch that fits with a tenth of the memory kept free, "
         "and writes it to the config's key for inference or evaluation, with a backup next to it "
         "(--test-only changes nothing). A config with only a training batch is not "
-        "changed.\n\n--tta shows what test-time augmentation costs: images x views, one forward "
+        "changed.\n\nA language model whose shape is known (config.json, or a name of the hub) "
+        "writes on: a batch is of sequences of --seq-len tokens, of which the last --target-len "
+        "are "
+        "generated, as transformers' generate holds them; what a server with a paged cache makes "
+        "of "
+        "the same sizes is said beside it.\n\n--tta shows what test-time augmentation costs: "
+        "images x views, one forward "
         "pass each. With --target-time or --min-f1 it recommends a type that meets them.\n\nWith "
         "-- COMMAND the answer is measured: the program itself is launched a few times, with "
         "BATCHFIT_MODE=inference in its environment. Put {batch} where it takes the number, or "
         "{config} where it takes the config.",
     .examples =
         "batchfit infer --config configs/infer.yaml --gpu rtx3080\n"
+        "batchfit infer --model Qwen/Qwen2.5-7B --gpu rtx4090 --seq-len 4096\n"
         "batchfit infer --config configs/infer.yaml --tta auto --target-time 20m --images 31400\n"
         "batchfit infer --config configs/infer.yaml -- python infer.py --batch-size {batch}",
     .options = rows,
-    .common = "config model img-size precision gpu gpu-memory tta images target-time test-only",
+    .common =
+        "config model img-size seq-len precision gpu gpu-memory tta images target-time test-only",
     .options_size = sizeof(struct choice_options),
     .run = infer_run,
     .takes_command = true,
