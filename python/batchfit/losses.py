@@ -225,8 +225,9 @@ def _linear_loss(model, hidden, labels, how):
 TABLE = {"liger": _liger_loss, "cut": _cut_loss, "chunked": _chunked_loss, "linear": _linear_loss}
 
 
-def apply(model, knobs):
-    """Puts the knobs' loss into a transformers decoder; with liger's its layers, too."""
+def apply(model, knobs, is_outside=False):
+    """Puts the knobs' loss into a transformers decoder; with liger's its layers, too. is_outside: the model gives its hidden states, and
+    (hidden states, labels) -> loss is returned, as torchtune's recipes have it."""
     how = Loss(knobs.loss)
     kind = model.config.model_type
     if kind not in FAMILIES:
@@ -234,7 +235,11 @@ def apply(model, knobs):
     if how.name == "liger" and not how.is_alone:
         liger.apply(model)
 
+    def loss(hidden, labels):
+        return TABLE[how.name](model, hidden, labels, how)
+
     def forward(self, labels=None, **inputs):
         hidden = self.model(**inputs)[0]
-        return {"loss": TABLE[how.name](self, hidden, labels, how)}
+        return hidden if is_outside else {"loss": loss(hidden, labels)}
     model.forward = types.MethodType(forward, model)
+    return loss

@@ -4,7 +4,7 @@
 What a GPU would have and meta lacks is put in its place: a device handle that knows which stream is current, so that every
 allocation gets its stream; storages that are resized (gathered parameters come and go so, unseen by the dispatcher); and
 DTensor's own bookkeeping, whose shadow tensors are no memory, is kept out. The wrapping is accelerate's own
-(accelerate/utils/fsdp_utils.py, fsdp2_prepare_model). Rank 0 is recorded: torch.chunk gives the first ranks the larger parts,
+(accelerate/utils/fsdp_utils.py, fsdp2_prepare_model), or torchtune's (training/_distributed.py, shard_model). Rank 0 is recorded: torch.chunk gives the first ranks the larger parts,
 so no rank has more. Names of torch that are replaced here are private: one that is missing is an error, never a guess.
 """
 
@@ -364,10 +364,13 @@ class Sharding:
 SHARDING = Sharding()
 
 
+TUNE = "torchtune"
+
+
 def split(shard):
     """("fsdp1", True) of "fsdp1:offload"; (None, False): it is none of these."""
     word, _, more = (shard or "").partition(":")
-    is_known = word in ("fsdp1", "fsdp2") and more in ("", "offload")
+    is_known = shard == TUNE or word in ("fsdp1", "fsdp2") and more in ("", "offload")
     return (word, more == "offload") if is_known else (None, False)
 
 
@@ -381,13 +384,15 @@ def check(knobs, kind):
         return
     word, is_offloaded = split(knobs.shard)
     if word is None:
-        raise UsageError("--shard %s: fsdp1, fsdp2, both perhaps with :offload, zero1, zero2 or zero3" % knobs.shard)
-    is_second = word == "fsdp2"
+        raise UsageError("--shard %s: fsdp1, fsdp2, both perhaps with :offload, torchtune, zero1, zero2 or zero3" % knobs.shard)
+    is_second = word != "fsdp1"
+    if word == TUNE and (kind != "hf" or knobs.autocast_dtype or knobs.compile):
+        raise UsageError("--shard %s: hf: models without autocast are recorded (--precision bf16 or fp32), and without --compile" % TUNE)
     if is_offloaded and not knobs.fused_optimizer:
         raise UsageError("--shard %s: --fused-optimizer is recorded, which the CPU has, too" % knobs.shard)
     if is_offloaded and (kind == "titan" or knobs.compile):
         raise UsageError("--shard %s: offload is recorded of hf: models without --compile" % knobs.shard)
-    if kind == "titan" and not is_second:
+    if kind == "titan" and word != "fsdp2":
         raise UsageError("--shard %s: titan:NAME is sharded by fsdp2" % knobs.shard)
     if kind not in ("hf", "titan"):
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME), which say what a layer is" % knobs.shard)
@@ -432,6 +437,8 @@ def apply(job, knobs):
             titan_models.checkpoint(job.model, knobs)
             mesh = mesh["fsdp"]
         return titan_models.shard(job.model, mesh), None
+    if knobs.shard == TUNE:
+        return _by_torchtune(job.model, _mesh(knobs.ranks)), None
     return _by_accelerate(job.model, knobs)
 
 
@@ -443,6 +450,15 @@ def autocast_forward(model, knobs, device="cuda"):
             AUTOCAST.install()  # on a CPU build torch.autocast switches itself off where it is made
         autocast = torch.autocast(device, getattr(torch, knobs.autocast_dtype))
         model.forward = types.MethodType(convert_outputs_to_fp32(autocast(model.forward.__func__)), model)
+
+
+def _by_torchtune(model, mesh):
+    """Each layer a group, and the rest one that stays gathered from forward to backward; adapters are in their layers' groups."""
+    from torch.distributed.fsdp import fully_shard  # pylint: disable=import-outside-toplevel
+    for name, module in reversed(list(model.named_modules())):
+        if name.split(".")[-2:-1] == ["layers"]:
+            fully_shard(module, mesh=mesh, reshard_after_forward=True)
+    return fully_shard(model, mesh=mesh, reshard_after_forward=False)
 
 
 def _by_accelerate(model, knobs):

@@ -435,8 +435,8 @@ class TestAccumulation(unittest.TestCase):
         return [found[k] for k in ("allocated_bytes", "reserved_bytes", "needed_bytes")]
 
     def test_a_second_micro_step_is_what_a_recording_has(self):
-        value = dict(B=3, S=1000, D=512, F=1024, V=2000, E=64, K=2, G=4, R=8, L=4)
-        for kind in ("full", "lora"):
+        value = dict(B=3, S=1000, D=512, F=1024, V=2000, E=64, K=2, G=4, R=8, L=4, N=4)
+        for kind in ("full", "lora", "tune-full", "tune-lora-bf16"):
             variant = Accumulating("llama", kind, True)
             named = ",".join("%s=%d" % (dims.NAMES[k], value[k]) for k in variant.letters)
             with tempfile.TemporaryDirectory() as folder, self.subTest(kind=kind):
@@ -469,6 +469,11 @@ class TestShipped(Compared):
         self.compare("qwen2", "linear-full", True, "3B b4 s1000", tied=True)
         self.compare("mistral", "linear-qlora-torchao", True, "8B b1 s131072")
         self.compare("qwen2", "qlora-torchao", False, "3B b4 s1000", tied=True)
+
+    def test_torchtunes_sharding(self):
+        self.compare("llama", "tune-full", False, "8B b2 s2048")
+        self.compare("qwen2", "tune-lora-bf16", True, "3B b4 s1000", tied=True)
+        self.compare("llama", "tune-lora-bf16", False, "7B b1 s640")
 
     def test_cut_cross_entropy(self):
         self.compare("llama", "cut-qlora-dropout", True, "8B b2 s2048")

@@ -119,7 +119,7 @@ static void what_is_not_covered_is_named(void **state) {
         {"lora:16:foo", "", "", "no such layer", PLAN_AMP_BF16},
         {"lora:16:all-linear:bf16", "", "", "precision amp-bf16", PLAN_AMP_BF16},
         {"", "fsdp2", "sgd", "optimizer sgd", PLAN_AMP_BF16},
-        {"", "", "adamw", "precision fp16", PLAN_FP16},
+        {"", "fsdp2", "adamw", "precision bf16", PLAN_FP16},
         {"lora:5000", "", "", "adapter_rank 5000", PLAN_AMP_BF16},
     };
     ARENA_AUTO a = {0};

@@ -138,6 +138,9 @@ KINDS.update(CUT)
 # With torchtune's loss of chunks of tokens; checkpointing is what most of its recipes have.
 LINEAR = {"linear-" + kind: (dict(KINDS[kind][0], loss="linear"), KINDS[kind][1]) for kind in "full lora-bf16 qlora-torchao".split()}
 KINDS.update(LINEAR)
+# Sharded by its distributed recipes, which have that loss.
+TUNE = {"tune-" + kind: (dict(KINDS[kind][0], loss="linear", shard="torchtune"), KINDS[kind][1]) for kind in "full lora-bf16".split()}
+KINDS.update(TUNE)
 # Of preferences: pairs, and beside what is trained a reference, or its scores with the data. trl leaves no dropout in them.
 PAIRS = {"%s-%s" % (word, kind): (dict(KINDS[kind][0], loss=loss), KINDS[kind][1])
          for loss, word, kinds in (("dpo", "dpo", "full full-amp lora qlora"), ("dpo:precomputed", "dpo-precomputed", "full full-amp"),
@@ -190,7 +193,7 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
 _NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32")))
-ANY_BATCH = (*_NO_AUTOCAST, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *CUT) + tuple(LIGER)
+ANY_BATCH = (*_NO_AUTOCAST, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD  # who offloads recomputes
@@ -211,6 +214,7 @@ SOME.update(dict.fromkeys(COMPLETIONS, _OF_PAIRS))
 # What a Trainer makes where nobody says a precision, of the models that are small enough.
 SOME["full-fp32"] = _OF_PAIRS | {("llama", False, False), ("gpt2", False, True), ("gpt_neox", False, False)}
 SOME.update(dict.fromkeys(LINEAR, _OF_PAIRS | {("llama", False, False)}))
+SOME.update(dict.fromkeys(TUNE, {shape for shape in SOME["linear-full"] if shape[0] != "qwen3"}))
 SOME["linear-qlora-torchao"] = SOME["linear-full"] & SOME["qlora-torchao"]
 SOME.update({kind: {pair for pair in _OF_PAIRS if not pair[2]} for kind in PAIRS if kind.startswith("reward")})  # whose head is another
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
@@ -297,7 +301,7 @@ class Variant:
     @property
     def sharded(self):
         """Are its weights spread over ranks?"""
-        return (KINDS[self.kind][0].get("shard") or "").startswith("fsdp")
+        return (KINDS[self.kind][0].get("shard") or "").startswith(("fsdp", "torchtune"))
 
     @property
     def is_titan(self):
@@ -338,7 +342,7 @@ class Variant:
         """dims.first or dims.second of it."""
         return which(self.letters + "C" * self.is_of_classes, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
                      by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS or self.kind in CUT or self.is_of_completions else 1,
-                     completion=self.is_of_completions, eighths=self.kind in LINEAR, unhalved=self.kind.startswith("full-fp32") and not self.grouped,
+                     completion=self.is_of_completions, eighths=self.kind in LINEAR or self.kind in TUNE, unhalved=self.kind.startswith("full-fp32") and not self.grouped,
                      alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS or self.is_of_completions) + "BR" * (self.family in ENCODERS))
 
     @property

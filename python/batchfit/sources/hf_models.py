@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from .. import adapters, build, grpo, kto, loss_words, losses, odds, preference, rewards, stubs
+from .. import adapters, build, grpo, kto, loss_words, losses, odds, preference, rewards, sharded, stubs
 from ..build import to_meta, without_init
 from ..errors import RecordError
 from . import hf_shapes, need
@@ -145,8 +145,8 @@ def load(name, knobs):
         _cast(model, getattr(torch, knobs.model_dtype))
     if knobs.checkpointing:
         model.gradient_checkpointing_enable()
-    if fused:
-        losses.apply(model, knobs)
+    is_outside = fused and sharded.split(knobs.shard)[0] == sharded.TUNE
+    loss = losses.apply(model, knobs, is_outside) if fused else None
     if pairs:
         preference.apply(model, knobs)
     model, adapter = adapters.apply(model, knobs, task)
@@ -155,6 +155,7 @@ def load(name, knobs):
         job = _pairs(model, lambda: to_meta(_build(transformers, config, task, knobs)), library, config, kind, knobs)
     else:
         job = PixelJob(model, library, config, knobs) if task == "image" else TextJob(model, library, config, task, kind, knobs)
+    job.loss = loss if is_outside else None
     job.hidden = getattr(config.get_text_config(), "hidden_size", None) if hasattr(config, "get_text_config") else None
     if fused:
         job.loss_facts = loss_words.facts(knobs.loss, job.length, config.vocab_size, config.hidden_size)

@@ -111,6 +111,7 @@ class TextJob(Job):
         super().__init__(model, library, sequence_length=length, target_length=target, task=task,
                          classes=config.num_labels if "classification" in task else None)
         self.length, self.target, self.task, self.kind, self.train = length, target, task, kind, knobs.mode == "train"
+        self.loss = None  # of hidden states and labels, where it is made outside of the model
 
     def _tokens(self, batch, length, ones=False):
         return build.new((batch, length), torch.int64, ones)
@@ -129,5 +130,8 @@ class TextJob(Job):
         return self.model(**inputs)
 
     def forward_loss(self, inputs):
+        if self.loss:
+            hidden = self.model(**{k: v for k, v in inputs.items() if k != "labels"})
+            return hidden, self.loss(hidden, inputs["labels"])
         output = self.model(**inputs)
         return output, output["loss"] if isinstance(output, dict) else output[0]

@@ -94,6 +94,7 @@ int question_adapter(struct question *q, const struct question_options *o, struc
     if (o->lora) rc = take_option(q, o->lora, why);
     if (rc == 0 && o->quant) rc = take_quant(q, o->quant, why);
     if (rc == 0) take_config(q);
+    q->plan.is_torchtunes = str_is(q->reading.dialect, "torchtune");
     return rc;
 }
 

@@ -268,6 +268,9 @@ void question_loss_check(struct question *q, const struct question_options *o) {
         str_list_format(q->arena, &q->notes,
                         "%s is counted as a loss of all logits at once, which needs more",
                         linear_loss);
-    if (!is_covered) q->plan = without;
+    if (!is_covered) {
+        q->plan = without;
+        question_weights(q);
+    }
     say_name(q);
 }

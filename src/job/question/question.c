@@ -202,19 +202,6 @@ static int take_optimizer(struct question *q, const char *option, struct fail *w
     return 0;
 }
 
-// Weights that are loaded in half precision stay so: autocast has nothing to cast then.
-static void take_weights(struct question *q) {
-    const struct config_value *v = &q->reading.values[CONFIG_WEIGHTS_DTYPE];
-    bool is_half = str_find(v->text, STR("bfloat16")) >= 0 || str_is(v->text, "bf16");
-    bool is_amp = q->plan.precision == PLAN_AMP_BF16 || q->plan.precision == PLAN_AMP_FP16;
-    if (!is_half || q->plan.inference || q->plan.precision == PLAN_BF16) return;
-    if ((q->plan.adapter.len > 0 || q->plan.shard.len > 0) && is_amp)
-        return; // its weights are counted so, and autocast with them
-    q->plan.precision = PLAN_BF16;
-    question_say(q, "%.*s: %.*s: the weights, their gradients and the optimizer state are bf16",
-                 STR_ARG(v->path), STR_ARG(v->text));
-}
-
 // What a config leaves open is PyTorch's default, but nobody trains an adapter in fp32 unsaid.
 static void take_open_precision(struct question *q) {
     struct plan *p = &q->plan;
@@ -240,7 +227,7 @@ static int take_precision(struct question *q, const char *spelled, struct fail *
         take_open_precision(q);
         if (str_is(v->text, "auto") && q->plan.precision == PLAN_AMP_BF16)
             question_say(q, "%.*s: auto: bf16 where the GPU has it, else fp16", STR_ARG(v->path));
-        take_weights(q);
+        question_weights(q);
         return 0;
     }
     q->plan.precision = plan_precision_find(str_of(spelled));
@@ -320,6 +307,9 @@ static int fill_batches(struct question *q, const struct question_options *o, st
                          unsaid.message);
     }
     p->batch = q->batches.micro;
+    // One device's micro-batch stays known where the accumulation is not.
+    const struct config_value *own = &q->reading.values[CONFIG_BATCH];
+    if (p->batch <= 0 && !p->inference && own->unit == 'D') take_number(q, CONFIG_BATCH, &p->batch);
     if (p->inference && !q->batch_is_trainings) take_number(q, CONFIG_BATCH, &p->batch);
     p->accumulation = q->batches.accumulation;
     if (p->ranks <= 0) p->ranks = q->batches.ranks > 0 ? q->batches.ranks : 1;
@@ -408,12 +398,13 @@ static void take_unsaid_precision(struct question *q, const struct question_opti
     if (is_of_fp32(q, shape)) return;
     q->precision_is_open = false;
     bool is_fsdp = plan_fsdp(q->plan.shard) > 0;
-    q->plan.precision = q->plan.shard.len > 0 ? PLAN_AMP_BF16 : PLAN_BF16;
-    const char *what =
-        is_fsdp                 ? "bf16 is computed with over shards in fp32 (amp-bf16)"
-        : q->plan.shard.len > 0 ? "weights and arithmetic are bf16, with a master copy in fp32"
-        : q->plan.inference     ? "weights and cache are counted in bf16 (fp16 takes as much)"
-                                : "weights, gradients and optimizer states are counted in bf16";
+    bool is_whole = q->plan.shard.len == 0 || plan_is_tune(q->plan.shard);
+    q->plan.precision = is_whole ? PLAN_BF16 : PLAN_AMP_BF16;
+    const char *what = is_fsdp     ? "bf16 is computed with over shards in fp32 (amp-bf16)"
+                       : !is_whole ? "weights and arithmetic are bf16, with a master copy in fp32"
+                       : q->plan.inference
+                           ? "weights and cache are counted in bf16 (fp16 takes as much)"
+                           : "weights, gradients and optimizer states are counted in bf16";
     question_say(q, "no --precision: %s", what);
 }
 

@@ -4,6 +4,10 @@
 
 #include "job/question/question.h"
 
+// Weights that are loaded in half precision stay so: autocast has nothing to cast then. Again where
+// less than was thought is known of the plan.
+void question_weights(struct question *q);
+
 // A model that is a folder of the user's own, as transformers reads it, its config.json, one of the
 // Hugging Face cache, or a copy of a known one under another owner: what counts is its shape.
 

@@ -18,13 +18,13 @@ static int bad_word(struct arena *a, struct str word, struct fail *why) {
     }
     if (str_is_one_of(word, unmodelled)) {
         fail_set(why, FAIL_USAGE, "--shard %.*s: not modelled", STR_ARG(word));
-        return fail_hint(why,
-                         "what is: --shard fsdp2 (torch's fully_shard, each layer a group), "
-                         "fsdp1 (its FullyShardedDataParallel), titan (fsdp2 as torchtitan does "
-                         "it), zero1, zero2 and zero3 (DeepSpeed)");
+        return fail_hint(why, "what is: --shard fsdp2 (torch's fully_shard, each layer a group), "
+                              "fsdp1 (its FullyShardedDataParallel), titan and torchtune (fsdp2 as "
+                              "they do it), zero1, zero2 and zero3 (DeepSpeed)");
     }
     for (int i = 0; plan_shards[i]; i++) near_offer(&near, str_of(plan_shards[i]));
-    fail_set(why, FAIL_USAGE, "--shard %.*s: not fsdp1, fsdp2, titan, zero1, zero2 or zero3",
+    fail_set(why, FAIL_USAGE,
+             "--shard %.*s: not fsdp1, fsdp2, titan, torchtune, zero1, zero2 or zero3",
              STR_ARG(word));
     return near.count > 0 ? fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)))
                           : FAIL_USAGE;
@@ -82,15 +82,23 @@ static void add_own_way(struct question *q, const struct question_options *o) {
 static const char *fsdp_of(const struct question *q, const struct config_guard *g) {
     static const char *const first[] = {"accelerate", "axolotl", NULL};
     bool is_own = str_is(q->reading.dialect, "axolotl") && q->plan.adapter.len > 0;
+    if (str_is(q->reading.dialect, "torchtune")) return str_is(g->what, "FSDP2") ? "torchtune" : "";
     if (str_is(g->what, "FSDP2")) return is_own ? "" : "fsdp2";
     bool is_first = str_is_one_of(q->reading.dialect, first) &&
                     (str_is(g->what, "FSDP") || str_is(g->what, fsdp_offload));
     return is_first || str_is(g->what, "FSDP1") ? "fsdp1" : "";
 }
 
+// accelerate's least size of a group, which counts only where groups are made by size.
+static bool is_unused(const struct question *q, const struct config_guard *g) {
+    static const char *const keys[] = {"fsdp_min_num_params", "min_num_params", NULL};
+    return str_is_one_of(config_last_key(g->path), keys) &&
+           str_find(q->config.text, STR("TRANSFORMER_BASED_WRAP")) >= 0;
+}
+
 bool question_shard_models(const struct question *q, const struct config_guard *g) {
     struct plan_zero zero;
-    if (is_over_one(q, g) || question_titan_models(q, g)) return true;
+    if (is_over_one(q, g) || is_unused(q, g) || question_titan_models(q, g)) return true;
     if (str_is(g->kind, "offload")) return models_offload(q->plan.shard, g->what);
     if (q->plan.shard.len == 0 || !str_is(g->kind, "sharding")) return false;
     if (str_is(g->what, fsdp_offload)) return plan_fsdp_offloads(q->plan.shard);
@@ -98,6 +106,7 @@ bool question_shard_models(const struct question *q, const struct config_guard *
     bool is_titan = str_starts(q->plan.model, STR("titan:"));
     if (plan_zero_read(q->plan.shard, &zero)) return zero_stage(g) == zero.stage;
     if (is_titan) return str_is(g->what, titan_fsdp2);
+    if (plan_is_tune(q->plan.shard)) return plan_is_tune(str_of(fsdp_of(q, g)));
     return plan_fsdp(q->plan.shard) > 0 &&
            plan_fsdp(q->plan.shard) == plan_fsdp(str_of(fsdp_of(q, g)));
 }
@@ -113,7 +122,7 @@ static struct str config_fsdp(const struct question *q) {
     const struct config_guard *offload = NULL;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
-        if (!str_is(g->kind, "sharding")) continue;
+        if (!str_is(g->kind, "sharding") || is_unused(q, g)) continue;
         if (str_is(g->what, fsdp_offload)) {
             offload = g;
             continue;
@@ -294,6 +303,7 @@ static void check_config(struct question *q) {
     str_list_format(q->arena, &q->notes, "%s is not predicted: %s", name, why);
     q->plan.shard = (struct str){0};
     q->plan.tensor_parallel = 0;
+    question_weights(q);
 }
 
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why) {

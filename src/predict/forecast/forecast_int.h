@@ -99,4 +99,5 @@ struct str forecast_split_shard(const struct plan *p, const struct shape *s);
 int forecast_split(const struct plan *p, const struct shape *s, int64_t values[TAPE_DIM_COUNT],
                    struct fail *why);
 void forecast_note_titan(struct forecast *f, const struct plan *p, struct forecast_tape *t);
+void forecast_note_tune(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 void forecast_note_fsdp(struct forecast *f, const struct plan *p, struct forecast_tape *t);

@@ -30,6 +30,14 @@ static void note_offload(struct forecast *f, const struct plan *p, struct foreca
                     STR_ARG(pinned));
 }
 
+void forecast_note_tune(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+    str_list_format(f->arena, &t->notes,
+                    "FSDP2 over %lld GPUs as torchtune's recipes apply it: each layer a group, "
+                    "embedding and head gathered from forward to backward, gradients reduced in "
+                    "every micro-step, all in bf16; the first GPU is shown, and none has more",
+                    (long long)p->ranks);
+}
+
 void forecast_note_fsdp(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
     struct arena *a = f->arena;
     if (plan_fsdp(p->shard) == 1)

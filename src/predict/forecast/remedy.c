@@ -73,7 +73,7 @@ static bool use_bf16(const struct change *c) {
 }
 
 static bool is_torchtunes(const struct plan *p) {
-    return str_starts(p->loss, STR("linear"));
+    return p->is_torchtunes || str_starts(p->loss, STR("linear"));
 }
 
 // torchtune's is in bf16 as the weights are.
@@ -231,6 +231,12 @@ static struct str name_of(struct arena *a, const struct plan *from, const struct
                       is_sharded ? "FSDP1 with " : "", what);
 }
 
+// Four bits are torchao's to torchtune.
+static struct str four_bits_cost(const struct plan *from, const struct plan *to, const char *cost) {
+    bool is_torchao = str_is(to->quant, "nf4-torchao") && from->quant.len == 0;
+    return is_torchao ? STR("needs torchao; weights are made anew in each pass") : str_of(cost);
+}
+
 static int try_remedy(struct forecast *f, const struct forecast_card *card,
                       const struct remedy *row, int64_t batch, int64_t accumulation,
                       int64_t needed_now, struct forecast_remedies *list) {
@@ -250,7 +256,7 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card,
         .what = row->offload ? name_of(f->arena, &f->plan, &plan, row->what) : str_of(row->what),
         .cost = row->offload ? cost_of(&changed, card, t,
                                        plan.checkpointing && !f->plan.checkpointing, row->cost)
-                             : str_of(row->cost),
+                             : four_bits_cost(&f->plan, &plan, row->cost),
         .plan = changed.plan,
         .needed_bytes = peak.needed_bytes,
         .saved_bytes = needed_now - peak.needed_bytes,

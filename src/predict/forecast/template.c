@@ -166,9 +166,16 @@ static struct words template_words(const struct tape_shelf_entry *e) {
     });
 }
 
+// All in fp16 is as large as all in bf16, but in models of two halves, whose layers are cut off at
+// what fp16 holds (transformers 5.23, models/t5/modeling_t5.py).
+static bool is_fp16_alone(const struct plan *p, const struct shape *s) {
+    return p->precision == PLAN_FP16 && !p->inference && !str_is(s->kind, "seq2seq");
+}
+
 // Autocast to fp16 and to bf16 casts the same tensors to two bytes. DeepSpeed casts the weights.
-static const char *wanted_precision(const struct plan *p) {
+static const char *wanted_precision(const struct plan *p, const struct shape *s) {
     enum plan_precision precision = p->precision ? p->precision : PLAN_FP32;
+    if (is_fp16_alone(p, s)) precision = PLAN_BF16;
     if (is_zero(p) && precision != PLAN_FP32) precision = PLAN_BF16;
     return plan_precision_name(precision == PLAN_AMP_FP16 ? PLAN_AMP_BF16 : precision);
 }
@@ -184,7 +191,7 @@ static struct words wanted_words(const struct plan *p, const struct shape *s, st
         .shard = p->shard,
         .loss = p->loss,
         .optimizer = is_adamw || other_optimizer(p) ? STR("adamw") : p->optimizer,
-        .precision = str_of(wanted_precision(p)),
+        .precision = str_of(wanted_precision(p, s)),
         .is_grouped = shape_kv_heads(s) < s->heads,
         .is_tied = s->tied && !is_reward, // a reward model's head is another
         .is_checkpointed = p->checkpointing,
@@ -397,6 +404,8 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
         forecast_note_zero(f, p, w->shape, t);
     else if (plan_is_titan(p->shard))
         forecast_note_titan(f, p, t);
+    else if (plan_is_tune(p->shard))
+        forecast_note_tune(f, p, t);
     else if (p->shard.len > 0)
         forecast_note_fsdp(f, p, t);
     else if (p->adapter.len > 0)
@@ -408,6 +417,10 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                                "training needs less")
                          : STR("weights are counted in fp32 under autocast: loaded in bf16 "
                                "(--precision bf16) a training needs less"));
+    if (is_fp16_alone(p, w->shape) && !is_zero(p))
+        str_list_add(a, &t->notes,
+                     STR("all in fp16 is counted by a template in bf16, whose every tensor is as "
+                         "large; without autocast small gradients vanish in fp16"));
     note_loss(f, p, t);
     if (p->adapter.len > 0 && p->optimizer.len > 0 && !str_is(p->optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",

@@ -44,6 +44,8 @@ struct plan {
     bool generates; // beside inference: a language model writes on, and is not asked for a loss
     bool compile;   // torch.compile
     bool fused;     // the optimizer's kernel needs no temporaries
+    // The trainer is torchtune: an adapter follows the weights' type, four bits are torchao's.
+    bool is_torchtunes;
 };
 
 // "amp-fp16"; the words of the tape's header.
@@ -62,6 +64,8 @@ extern const char *const plan_shards[];    // NULL-ended: fsdp1, fsdp1:offload, 
 // FSDP2 as torchtitan wraps its Llama: "titan", or "titan:op" where some operations of each layer
 // are computed again (its selective checkpointing).
 bool plan_is_titan(struct str shard);
+// FSDP2 as torchtune's distributed recipes apply it: shards in the type of the weights.
+bool plan_is_tune(struct str shard);
 int64_t plan_devices(const struct plan *p); // of the whole training
 // DeepSpeed's ZeRO as a plan's shard says it: "zero2", "zero2:200000000", "zero2:auto:overlap",
 // "zero3:auto:overlap:reuse=0"; with what is kept elsewhere than on the GPU, "optimizer=cpu" and,

@@ -2,8 +2,9 @@
 // Words of the recorder: how the ranks share weights, and DeepSpeed's numbers for it.
 #include "predict/plan/plan.h"
 
-const char *const plan_shards[] = {"fsdp1",    "fsdp1:offload", "fsdp2", "fsdp2:offload", "titan",
-                                   "titan:op", "zero1",         "zero2", "zero3",         NULL};
+const char *const plan_shards[] = {"fsdp1", "fsdp1:offload", "fsdp2",     "fsdp2:offload",
+                                   "titan", "titan:op",      "torchtune", "zero1",
+                                   "zero2", "zero3",         NULL};
 
 int plan_fsdp(struct str shard) {
     struct str rest = shard, word = str_cut(&rest, ':');
@@ -17,6 +18,10 @@ bool plan_fsdp_offloads(struct str shard) {
 
 bool plan_is_titan(struct str shard) {
     return str_is(shard, "titan") || str_is(shard, "titan:op");
+}
+
+bool plan_is_tune(struct str shard) {
+    return str_is(shard, "torchtune");
 }
 
 // What stage 3 is told besides: its word, what it is where nobody says it (0.19.8), and whether

@@ -239,7 +239,7 @@ static void add_exchange(const struct plan *p, const struct shape *s, const stru
     if (is_zero && zero.stage < 3)
         add_zero(&zero, &b, &g, micro, t);
     else if (p->shard.len > 0)
-        add_gathered(&b, &g, s->layers, is_zero || micro == 1, t);
+        add_gathered(&b, &g, s->layers, is_zero || plan_is_tune(p->shard) || micro == 1, t);
     else
         add_ddp(p, &b, &g, t);
 }
