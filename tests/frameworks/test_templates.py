@@ -502,6 +502,9 @@ class TestShipped(Compared):
     def test_encoders(self):
         self.compare("bert", "full-amp-foreach", False, "base b8 s512", tied=True)
         self.compare("bert", "full-fp32-foreach", True, "MiniLM-L6 b64 s256", tied=True)
+        self.compare("roberta", "full-amp", True, "xlm base b16 s256", tied=True)
+        self.compare("distilbert", "full-amp-foreach", True, "base b3 s500", tied=True)
+        self.compare("roberta", "full-fp32-foreach", False, "klue base b64 s64", tied=True)
 
     def test_bert_is_what_its_shipped_recordings_are(self):
         """To the byte, but for GradScaler's two blocks of 512 bytes under autocast to fp16."""

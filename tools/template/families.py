@@ -33,7 +33,7 @@ FAMILIES = {
     "t5": ("t5", _T5, "mha tied"),
     "t5-gated": ("t5", dict(_T5, feed_forward_proj="gated-gelu"), "mha untied"),
 }
-_ENCODERS = {"bert": {"type_vocab_size": 2}}
+_ENCODERS = {"bert": {"type_vocab_size": 2}, "roberta": {"type_vocab_size": 1, "pad_token_id": 1}, "distilbert": {}}
 # Encoders, each with the heads that it is trained with: the recorder's word for each.
 TASKS = {"": "classification"}
 ENCODERS = {kind + ending: task for kind in _ENCODERS for ending, task in TASKS.items()}
@@ -122,10 +122,6 @@ KINDS.update({"lora-bf16": (_BF16, ":all-linear:bf16"), "lora-bf16-dropout": (_B
               "qlora-bf16-qv-dropout": (dict(_BF16, quant="nf4"), ":q_proj,v_proj:dropout:bf16"),
               "qlora-torchao": (dict(_BF16, quant="nf4-torchao"), ":all-linear:bf16"),  # torchtune's
               "lora-fp32": (_BF16, ""), "lora-fp32-dropout": (_BF16, ":all-linear:dropout")})
-# Under autocast over frozen weights in fp32, as encoders are loaded.
-_WIDE = dict(_AMP, weights="fp32")
-KINDS.update({"wide-lora-dropout": (_WIDE, ":all-linear:dropout"), "wide-lora-query-dropout": (_WIDE, ":query,value:dropout"),
-              "wide-lora-q-lin-dropout": (_WIDE, ":q_lin,v_lin:dropout")})
 # With liger's loss and layers; checkpointing is what goes with them.
 LIGER = {"liger-" + kind: (dict(KINDS[kind][0], loss="liger"), KINDS[kind][1])
          for kind in "full full-amp lora lora-dropout qlora qlora-dq qlora-dropout qlora-dq-dropout".split()}
@@ -162,7 +158,7 @@ SINGLE = ("gemma", "gemma3_text")
 FUSED = ("phi3",)  # query, key and value are one matrix
 # Families whose heads are as wide as the model together: it has no width of its own.
 NARROW = ("gpt2", "gpt_neox", "phi", *ENCODERS)
-LEARNED = ("gpt2", *(family for family in ENCODERS if not family.startswith("deberta")))  # positions are a table, whose rows are a dimension
+LEARNED = ("gpt2", *ENCODERS)  # positions are a table, whose rows are a dimension
 PARTS = ("gpt_neox", "phi")  # of a head's size a part is rotated
 # Of experts: the dimensions that a layer of them has besides.
 EXPERTS = {"mixtral": "XA", "qwen2_moe": "XAW", "qwen3_moe": "XAW"}
@@ -173,7 +169,7 @@ SEQ2SEQ = ("t5", "t5-gated")
 NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
 LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "t5": 4, "t5-gated": 4}
-FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "deberta-v2": 5, "t5": 6, "t5-gated": 6}
+FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 _IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
@@ -186,7 +182,7 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
        **dict.fromkeys("gpt2 gpt_neox".split(), "full full-amp full-fp32 lora lora-dropout qlora qlora-dropout".split()),
        **dict.fromkeys("olmo2 granite starcoder2 phi".split(), "full full-amp lora lora-dropout qlora qlora-dropout".split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
-       **{family: ("full-foreach full-amp full-amp-foreach full-fp32-foreach").split() for family in ENCODERS},
+       **dict.fromkeys(ENCODERS, "full-amp full-amp-foreach full-fp32-foreach".split()), "bert": "full-foreach full-amp full-amp-foreach full-fp32-foreach".split(),
        "qwen2_moe": "full lora lora-qkvo lora-qkvo-dropout".split(),
        **dict.fromkeys("mixtral qwen3_moe".split(), ("full lora lora-qkvo lora-qkvo-dropout " + _SHARDED).split())}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
@@ -227,7 +223,6 @@ ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in _SHARDED.split()}
 ANY_BATCH_OF |= {(family, "full-amp") for family in FEW if family not in ("phi3", "gemma3")}
 _T5S = {("t5", False, True), ("t5-gated", False, False)}
 SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout"), _T5S), **{"full-fp32-foreach": _T5S | {(family, False, True) for family in ENCODERS}})
-SOME.update({kind: {(family, False, True) for family in ENCODERS} for kind in KINDS if kind.startswith("wide-")})
 SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536], "X": [2, 16384], "A": [2, 16384],
@@ -254,15 +249,7 @@ def _distilbert(usual, value):
 
 
 def _encoder(usual, value):
-    return dict({k: v for k, v in usual.items() if k not in ("num_key_value_heads", "head_dim")}, max_position_embeddings=value.get("P"))
-
-
-def _electra(usual, value):
-    return dict(_encoder(usual, value), embedding_size=usual["hidden_size"])
-
-
-def _deberta(usual, value):  # its positions are relative
-    return dict(_encoder(usual, value), max_position_embeddings=512)
+    return dict({k: v for k, v in usual.items() if k not in ("num_key_value_heads", "head_dim")}, max_position_embeddings=value["P"])
 
 
 def _t5(_, value):
@@ -281,7 +268,7 @@ def _gemma3(usual, _):
 
 # What a config.json calls its sizes, where that is not as in a Llama's.
 OWN_KEYS = {"mixtral": _experts, "qwen2_moe": _qwen_moe, "qwen3_moe": _qwen_moe, "gpt2": _gpt2, "t5": _t5, "gemma3": _gemma3, "bert": _encoder,
-            "roberta": _encoder, "distilbert": _distilbert, "electra": _electra, "deberta-v2": _deberta}
+            "roberta": _encoder, "distilbert": _distilbert}
 
 
 class Variant:
@@ -343,7 +330,7 @@ class Variant:
         return which(self.letters + "C" * self.is_of_classes, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
                      by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS or self.kind in CUT or self.is_of_completions else 1,
                      completion=self.is_of_completions, eighths=self.kind in LINEAR or self.kind in TUNE, unhalved=self.kind.startswith("full-fp32") and not self.grouped,
-                     alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS or self.is_of_completions) + "BR" * (self.family in ENCODERS))
+                     alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS or self.is_of_completions or self.family in ENCODERS))
 
     @property
     def facts(self):
