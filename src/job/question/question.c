@@ -307,9 +307,6 @@ static int fill_batches(struct question *q, const struct question_options *o, st
                          unsaid.message);
     }
     p->batch = q->batches.micro;
-    // One device's micro-batch stays known where the accumulation is not.
-    const struct config_value *own = &q->reading.values[CONFIG_BATCH];
-    if (p->batch <= 0 && !p->inference && own->unit == 'D') take_number(q, CONFIG_BATCH, &p->batch);
     if (p->inference && !q->batch_is_trainings) take_number(q, CONFIG_BATCH, &p->batch);
     p->accumulation = q->batches.accumulation;
     if (p->ranks <= 0) p->ranks = q->batches.ranks > 0 ? q->batches.ranks : 1;
