@@ -253,6 +253,19 @@ def _same_tags(recordings):
                 event[TAG] = tag
 
 
+def _in_order(recording):
+    """Frees that follow each other in the order of what they free. Autocast's copies of weights go in the order of a hash table,
+    which hangs on their addresses; what the allocator is left with does not."""
+    out, frees = [], []
+    for event in recording:
+        if event[0] == "f":
+            frees.append(event)
+            continue
+        out += sorted(frees) + [event]
+        frees = []
+    return out + sorted(frees)
+
+
 def agree(batches, recordings):
     """Recordings at several batches as one sequence with sizes c + k*B, for tape.lines.
 
@@ -260,7 +273,7 @@ def agree(batches, recordings):
     were seen, and `merged_scratch`, places where the scratch of an operation became one block. What is kept for longer must
     agree exactly: NotAffine otherwise, here or in tape.lines.
     """
-    recordings = [[list(e) if e[0] == "a" else e for e in r] for r in recordings]
+    recordings = [_in_order([list(e) if e[0] == "a" else e for e in r]) for r in recordings]
     stripped = [_without_cache_drops(r) for r in recordings]
     bare, merged = [kept for kept, _ in stripped], 0
     if all(difference(bare[0], other) is None for other in bare[1:]):
