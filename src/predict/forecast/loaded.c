@@ -80,7 +80,8 @@ static bool generates_so(const struct tape_generation *a, const struct tape_gene
     return a->layers == b->layers && a->sequences == b->sequences &&
            a->has_reference == b->has_reference &&
            a->has_reference_scores == b->has_reference_scores &&
-           a->is_elsewhere == b->is_elsewhere; // the rest is the model's and its dimensions'
+           a->is_elsewhere == b->is_elsewhere && a->is_all == b->is_all &&
+           a->completion == b->completion; // the rest is the model's and its dimensions'
 }
 
 static bool is_made_so(const struct forecast_loaded *l, const struct forecast_making *how) {
