@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 
+from compare import error_of
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOLERANCE = 0.05
 SKIP = 77
@@ -116,12 +118,12 @@ def measure(config_file, options):
     import torch
     import transformers
     config = transformers.AutoConfig.from_pretrained(os.path.dirname(config_file))
-    free, total = torch.cuda.mem_get_info()
+    total = torch.cuda.mem_get_info()[1]
     seconds = (generate if "--target-len" in options else train)(config, options)
     stats = torch.cuda.memory_stats()
-    now = torch.cuda.mem_get_info()[0]
+    free = torch.cuda.mem_get_info()[0]
     return {"torch_allocated": stats["allocated_bytes.all.peak"], "torch_reserved": stats["reserved_bytes.all.peak"],
-            "nvml_device": total - now, "seconds_per_step": round(seconds, 4) if seconds == seconds else "",
+            "nvml_device": total - free, "seconds_per_step": round(seconds, 4) if seconds == seconds else "",
             "device": torch.cuda.get_device_name(0), "torch": torch.__version__, "transformers": transformers.__version__}
 
 
@@ -130,9 +132,8 @@ def measure(config_file, options):
 def asked(program, config_file, options):
     """What the program predicts: bytes."""
     verb = "infer" if "--target-len" in options else "fit"
-    words = [word for word in options if word != "--batch"]
-    batch = value_of(options, "--batch")
-    words.remove(batch) if batch in words else None
+    batch, at = value_of(options, "--batch"), options.index("--batch")
+    words = options[:at] + options[at + 2:]
     more = ["--precision", "bf16"] if "--precision" not in options and "--lora" not in options else []
     done = subprocess.run([program, verb, "--model", config_file, *words, *more, "--gpu", "h100", "--min-batch-size", batch,
                            "--max-batch-size", batch, "--no-history", "--json"], capture_output=True, text=True, check=False)
@@ -162,11 +163,6 @@ def compare(program, row):
         return said
 
 
-def off(row, figure):
-    predicted, real = row.get("predicted_" + figure), row.get("torch_" + figure)
-    return predicted / real - 1 if predicted and real else None
-
-
 def main():
     if sys.argv[1:2] == ["--measure"]:
         print("\n" + json.dumps(measure(sys.argv[2], sys.argv[3:])))
@@ -194,11 +190,11 @@ def main():
             table = csv.DictWriter(f, COLUMNS, restval="", lineterminator="\n")
             table.writeheader()
             table.writerows(done)
-        error = off(said, "allocated")
+        error = error_of(said, "allocated")
         is_good = error is not None and abs(error) <= TOLERANCE
         passed += is_good
         print("%s %s %s: allocated %s, reserved %s %s" % ("ok" if is_good else "not ok", said["name"], said["options"], *(
-            "%+.2f %%" % (100 * off(said, figure)) if off(said, figure) is not None else "-" for figure in ("allocated", "reserved")),
+            "%+.2f %%" % (100 * error_of(said, figure)) if error_of(said, figure) is not None else "-" for figure in ("allocated", "reserved")),
             said.get("error", "")), flush=True)
     print("%d passed, %d failed, 0 skipped" % (passed, len(done) - passed))
     return 1 if passed < len(done) else 0

@@ -89,15 +89,12 @@ struct tape_generation forecast_generation(const struct plan *p, const struct sh
     };
 }
 
-// Weights in two bytes are counted as bf16's, whose template there is.
 struct plan forecast_trained(const struct plan *p) {
     if (!p->generates) return *p;
-    bool is_half = p->precision == PLAN_FP16 || p->precision == PLAN_AMP_FP16;
-    enum plan_precision half = p->precision == PLAN_FP16 ? PLAN_BF16 : PLAN_AMP_BF16;
     return (struct plan){.model = p->model,
                          .batch = p->batch,
                          .accumulation = 1,
-                         .precision = is_half ? half : p->precision,
+                         .precision = p->precision,
                          .adapter = p->adapter,
                          .quant = p->quant};
 }

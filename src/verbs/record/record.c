@@ -103,8 +103,7 @@ static const struct cli_row rows[] = {
      "fp32 bf16"},
     {"shard", "WORD", CLI_TEXT, VALUE(24),
      "record one GPU of several that share the weights: fsdp1, fsdp2, torchtune (fsdp2 as its "
-     "recipes "
-     "have it), or zero1, zero2 and zero3 of DeepSpeed (hf: models, with --ranks and "
+     "recipes have it), or zero1, zero2 and zero3 of DeepSpeed (hf: models, with --ranks and "
      "--fused-optimizer; titan:NAME)",
      "fsdp1 fsdp2 torchtune zero1 zero2 zero3"},
     {"ranks", "N", CLI_TEXT, VALUE(25), "with --shard: how many GPUs"},
