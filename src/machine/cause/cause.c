@@ -24,12 +24,14 @@ static const char smaller[] =
 #define OOM                                                                                 \
     "cuda-oom hip-oom xpu-oom mps-oom xla-oom tensorflow-oom cuda-driver-oom cublas-alloc " \
     "cudnn-alloc cufft-alloc nccl-oom no-batch-fits other-oom cupy-oom paddle-oom "         \
-    "onnxruntime-oom tensorrt-oom vllm-oom"
+    "onnxruntime-oom tensorrt-oom vllm-oom nvml-assert"
 
 // Signatures whose words only usually mean their row: CAUSE_AMBIGUOUS, in the signature's words.
-static const char likely[] = "cublas-alloc save-failed network-warned bus-error nccl gloo "
-                             "rendezvous child-failed exit-status unknown-error state-dict-warned "
-                             "cublas-invalid tensorflow-cpu no-nvml nvml-warned job-waits";
+static const char likely[] =
+    "cublas-alloc nvml-assert save-failed network-warned bus-error nccl gloo "
+    "rendezvous child-failed exit-status unknown-error foreign-error state-dict-warned "
+    "cublas-invalid tensorflow-cpu cuda-warned no-nvml nvml-warned "
+    "job-waits";
 
 static const struct row {
     const char *id, *what;
@@ -115,7 +117,7 @@ static const struct row {
      CAUSE_SAID, cause_told, 0, "dmesg | grep Xid; reset or replace the GPU"},
     {"card.driver", "driver, PyTorch and GPU do not match",
      "old-driver no-cuda no-kernel-image no-bf16 library-mismatch cublas-invalid tensorflow-cpu "
-     "no-nvml nvml-warned",
+     "cuda-warned no-nvml nvml-warned",
      NULL, CAUSE_SAID, NULL, 0, NULL},
     {"card.throttled", "heat or the power supply limits the GPU's clocks", NULL,
      "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
@@ -189,7 +191,8 @@ static const struct row {
      "nccl gloo rendezvous child-failed engine-failed port-in-use duplicate-gpu", NULL, CAUSE_SAID,
      cause_named, 0, NULL},
     {"ended.error", "the program's own error",
-     "own-error unknown-error exit-status state-dict state-dict-warned checkpoint-broken "
+     "own-error unknown-error foreign-error exit-status state-dict state-dict-warned "
+     "checkpoint-broken "
      "weights-only shapes wrong-device "
      "unused-parameters cuda-fork compile no-grad unscale-fp16 precisions index-range collate "
      "pad-token worker-pickle deepspeed-batch meta-tensor file-system no-operator inplace "

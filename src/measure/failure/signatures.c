@@ -13,26 +13,31 @@ const struct failure_signature failure_signatures_other[] = {
     {"illegal-access", FAILURE_DEVICE, "illegal memory access on the GPU: a bug in a kernel",
      "CUDA_LAUNCH_BLOCKING=1 shows where; not the batch or memory",
      "an illegal memory access was encountered\nan illegal instruction was encountered\n"
-     "CUDA error: misaligned address\nMemory access fault by GPU node\n"
+     "misaligned address\ninvalid program counter\nMemory access fault by GPU node\n"
+     "CUDA_ERROR_ILLEGAL_ADDRESS\nCUDA_ERROR_MISALIGNED_ADDRESS\ncudaErrorIllegalAddress\n"
      // Those that NVIDIA's list of Xid errors puts down to the application.
      "NVRM: Xid &): 13,\nNVRM: Xid &): 31,\nNVRM: Xid &): 43,",
      RANK_FAULT + 1},
     {"device-assert", FAILURE_DEVICE,
      "an assertion failed on the GPU: labels or indices out of range",
      "compare the labels with the number of classes; CUDA_LAUNCH_BLOCKING=1 shows where",
-     "device-side assert triggered\nblock: [&thread: [&Assertion `", RANK_LIBRARY + 2, false, true},
+     "device-side assert triggered\nblock: [&thread: [&Assertion `\nCUDA_ERROR_ASSERT\n"
+     "cudaErrorAssert",
+     RANK_LIBRARY + 2, false, true},
     {"launch-failure", FAILURE_DEVICE, "a kernel failed on the GPU",
      "CUDA_LAUNCH_BLOCKING=1 shows where; dmesg | grep Xid",
      "unspecified launch failure\nthe launch timed out and was terminated\n"
+     "CUDA_ERROR_LAUNCH_FAILED\nCUDA_ERROR_LAUNCH_TIMEOUT\ncudaErrorLaunchFailure\n"
      "CUDNN_STATUS_MAPPING_ERROR\n"
      "HSA_STATUS_ERROR_EXCEPTION\nCUDNN_STATUS_EXECUTION_FAILED\nCUBLAS_STATUS_EXECUTION_FAILED",
      RANK_FAULT},
     {"card-lost", FAILURE_DEVICE, "the GPU is broken or fell off the bus",
      "dmesg | grep Xid; reset or replace the GPU",
      "uncorrectable ECC error encountered\nCUDA_ERROR_ECC_UNCORRECTABLE\nfallen off the bus\n"
-     "GPU is lost\nRmInitAdapter failed!\nUnable to determine the device handle for \nCUDA error: "
-     "unknown error\nNVRM: "
-     "Xid",
+     "GPU is lost\nRmInitAdapter failed!\nUnable to determine the device handle for \n"
+     "CUDA error: unknown error\ncuda runtime error (30) : unknown error\n"
+     "(30 vs. 0)  unknown error\nuncorrectable NVLink error detected\n"
+     "CUDA_ERROR_NVLINK_UNCORRECTABLE\nNVRM: Xid",
      RANK_FAULT},
     {"card-busy", FAILURE_DEVICE,
      "the GPU does not accept this process (exclusive mode, or hanging)",
@@ -46,6 +51,8 @@ const struct failure_signature failure_signatures_other[] = {
      "install a build for the GPU's compute capability",
      "no kernel image is available\nis not compatible with the current PyTorch installation\n"
      "PTX was compiled with an unsupported toolchain\ninvalid device function\n"
+     "device kernel image is invalid\nCUDA_ERROR_NO_BINARY_FOR_GPU\n"
+     "CUDA_ERROR_UNSUPPORTED_PTX_VERSION\ncudaErrorNoKernelImageForDevice\n"
      "FlashAttention only supports Ampere GPUs or newer",
      RANK_AMBIGUOUS + 1},
     {"no-bf16", FAILURE_CRASH, "this GPU does not support bfloat16",
@@ -70,6 +77,8 @@ const struct failure_signature failure_signatures_other[] = {
      "NVIDIA driver on your system is too old\nCUDA driver version is insufficient\n"
      "Found no NVIDIA driver on your system\n"
      "forward compatibility was attempted on non supported HW\n"
+     "unsupported display driver / cuda driver combination\nCUDA_ERROR_SYSTEM_DRIVER_MISMATCH\n"
+     "CUDA driver is a stub library\n"
      "system not yet initialized\nCUDA_ERROR_SYSTEM_NOT_READY\n"
      "couldn't communicate with the NVIDIA driver\nNVRM: No NVIDIA graphics adapter probed\n"
      "NVRM: The NVIDIA probe routine was not called\n"
@@ -79,8 +88,9 @@ const struct failure_signature failure_signatures_other[] = {
      "install PyTorch with CUDA; check CUDA_VISIBLE_DEVICES and nvidia-smi",
      "Torch not compiled with CUDA enabled\nNo CUDA GPUs are available\n"
      "no CUDA-capable device is detected\n"
+     "RuntimeError: CUDA unknown error - this may be due to\n"
      "Unexpected error from cudaGetDeviceCount()\n"
-     "CUDA error: invalid device ordinal\ntorch.cuda.is_available() is False",
+     "invalid device ordinal\ntorch.cuda.is_available() is False",
      RANK_AMBIGUOUS + 1},
     {"no-nvml", FAILURE_CRASH, "the driver does not answer here: a container that lost its GPUs",
      "run nvidia-smi outside and inside; if only inside fails, start the container again (after "
@@ -98,6 +108,10 @@ const struct failure_signature failure_signatures_other[] = {
      "Could not load dynamic library 'libcu\nCould not load dynamic library 'cud\n"
      "Cannot dlopen some GPU libraries",
      RANK_STATUS + 2},
+    {"cuda-warned", FAILURE_CRASH, "PyTorch could not start CUDA: it computes on the CPU",
+     "run nvidia-smi in the same container and session; then python -c 'import torch; "
+     "torch.cuda.init()': what they say is the cause. Without a GPU this means nothing",
+     "UserWarning: CUDA initialization: ", RANK_STATUS + 2},
     {"import", FAILURE_CRASH, "a Python module is missing or incompatible",
      "install what is missing; run the command alone in the same environment",
      "^ModuleNotFoundError\n^ImportError\nundefined symbol: \n"
@@ -129,6 +143,8 @@ const struct failure_signature failure_signatures_other[] = {
      "Temporary failure in name resolution\nError: &CERTIFICATE_VERIFY_FAILED\n"
      "^huggingface_hub.&Error: \n^urllib.error.\n^urllib3.exceptions.\n^requests.exceptions.\n"
      "^httpx.\n^aiohttp.client_exceptions.\n^http.client.\n"
+     "^socket.timeout\n^socket.gaierror\n^ssl.SSL\n^TimeoutError: The read operation timed out\n"
+     "^TimeoutError: The handshake operation timed out\n^TimeoutError: _ssl.c:\n"
      "Consistency check failed: file should be of size",
      RANK_SETUP},
     {"hub-access", FAILURE_CRASH, "the hub has no such model or dataset, or denies you access",
@@ -142,7 +158,8 @@ const struct failure_signature failure_signatures_other[] = {
     {"missing-file", FAILURE_CRASH, "a file is missing", "check the command's folder and paths",
      "^FileNotFoundError\ncan't open file '&No such file or directory", RANK_SETUP},
     {"permission", FAILURE_CRASH, "permission denied for a file", "check the file's owner and mode",
-     "^PermissionError\n[Errno 30] Read-only file system", RANK_SETUP},
+     "^PermissionError\n[Errno 13] Permission denied\n[Errno 30] Read-only file system",
+     RANK_SETUP},
     {"no-command", FAILURE_CRASH, "a command was not found", "check spelling and PATH",
      ": command not found\n: not found$\nNo such file or directory&execv\n"
      "No such file or directory&exec: \nNo such file or directory&exec failed",
@@ -332,19 +349,22 @@ const struct failure_signature failure_signatures_other[] = {
      "and restart from the newest checkpoint",
      " CANCELLED AT &DUE TO TIME LIMIT\nPBS: job killed: walltime \n"
      "job killed after reaching LSF run time limit\nTERM_RUNLIMIT: \n"
-     "active on the node longer than the specified deadline",
+     "active on the node longer than the specified deadline\nState: TIMEOUT (\n"
+     "JobState=TIMEOUT",
      RANK_KILLED - 1},
     {"preempted", FAILURE_KILLED, "the job scheduler stopped it for another job, or to requeue it",
      "restart it from its newest checkpoint (sbatch --requeue does so by itself); a partition or "
      "queue that is not preempted",
      " CANCELLED AT &DUE TO PREEMPTION\n CANCELLED AT &DUE TO JOB REQUEUE\n"
-     "Preempted in order to admit\nPreempted by &on node ",
+     "Preempted in order to admit\nPreempted by &on node \nState: PREEMPTED (\n"
+     "JobState=PREEMPTED",
      RANK_KILLED - 1},
     {"node-failed", FAILURE_KILLED, "the machine that it ran on failed or was lost",
      "restart it from its newest checkpoint on another node, and tell the "
      "administrators",
      " CANCELLED AT &DUE TO NODE FAIL\nsrun: error: Node failure on \n(node failure)\n"
-     "Node is not ready\nTaint manager&deletion of pod",
+     "Node is not ready\nTaint manager&deletion of pod\nState: NODE_FAIL (\n"
+     "JobState=NODE_FAIL",
      RANK_KILLED - 1},
     {"signal", FAILURE_KILLED, "ended by a signal", "", NULL, RANK_STATUS + 1},
 
@@ -404,7 +424,8 @@ const struct failure_signature failure_signatures_other[] = {
     {"precisions", FAILURE_CRASH, "tensors of different precision meet",
      "autocast around the whole forward pass, evaluation too; or load the model and its inputs in "
      "one precision",
-     "must have the same dtype\nexpected scalar type &but found ", RANK_OWN},
+     "must have the same dtype\nto have the same dtype, but got\nexpected scalar type &but found ",
+     RANK_OWN},
     {"index-range", FAILURE_CRASH, "an index is beyond the end of an embedding",
      "compare the token ids with the vocabulary (new tokens: resize_token_embeddings), and the "
      "sequence length with the positions that the model has",
@@ -457,6 +478,13 @@ const struct failure_signature failure_signatures_other[] = {
      "read it and the lines above it; if it does not say enough, send the whole output with stderr "
      "(2>&1), and the versions (pip freeze, nvidia-smi)",
      NULL, RANK_OWN},
+    {"foreign-error", FAILURE_CRASH, "an error of a program that is not Python",
+     "read it and the lines around it; if they do not say enough, send the whole output with "
+     "stderr "
+     "(2>&1)",
+     "^lua: &.lua:\nluajit: &.lua:\n^ERROR: LoadError: \n^thread '&panicked at \n^panic: \n"
+     "^Exception in thread \"&Exception\n^Exception in thread \"&Error\n^Error in &) : ",
+     RANK_STATUS + 1},
     {"exit-status", FAILURE_CRASH, "failed without a known message", "the last lines may say why",
      NULL, RANK_STATUS},
     {"clean", FAILURE_CLEAN, "ended normally", "", NULL, RANK_CLEAN},

@@ -39,7 +39,7 @@ const struct failure_signature failure_signatures_memory[] = {
      "memory\n"
      "CUDA_ERROR_OUT_OF_MEMORY\ncudaErrorMemoryAllocation\nout_of_memory: CUDA error\n"
      "CUDA error &: out of memory\nfailed to allocate & from device: \n"
-     "cudaMalloc&out of memory\nCUDA failure 2: out of memory",
+     "cudaMalloc&out of memory\ncudaSuccess&out of memory\nCUDA failure 2: out of memory",
      RANK_MEMORY - 1},
     {"cupy-oom", FAILURE_MEMORY, "the GPU's memory ran out (CuPy)", smaller,
      "OutOfMemoryError: Out of memory allocating \nOutOfMemoryError: out of memory to allocate ",
@@ -63,6 +63,10 @@ const struct failure_signature failure_signatures_memory[] = {
      RANK_LIBRARY},
     {"cublas-alloc", FAILURE_MEMORY, "cuBLAS could not allocate its workspace", smaller,
      "CUBLAS_STATUS_ALLOC_FAILED", RANK_LIBRARY},
+    // PyTorch asks NVML for the figures of its message; without NVML there is only this one.
+    {"nvml-assert", FAILURE_MEMORY,
+     "the GPU's memory ran out, and NVML, which PyTorch asks for the figures, does not answer",
+     smaller, "NVML_SUCCESS == r INTERNAL ASSERT FAILED&CachingAllocator", RANK_LIBRARY},
     {"cudnn-alloc", FAILURE_MEMORY, "cuDNN could not allocate", smaller,
      "CUDNN_STATUS_ALLOC_FAILED", RANK_LIBRARY},
     {"cufft-alloc", FAILURE_MEMORY, "cuFFT could not allocate its workspace", smaller,
@@ -100,6 +104,7 @@ const struct failure_signature failure_signatures_memory[] = {
      "request more memory, a smaller batch, or fewer loader workers",
      "slurmstepd&oom-kill event\nslurmstepd&oom_kill event\noom-kill:constraint=\n"
      "Out of memory: Killed process\nMemory cgroup out of memory: Killed process\n"
+     " OUT_OF_ME+ \nState: OUT_OF_MEMORY (\nJobState=OUT_OF_MEMORY\n"
      "slurmstepd: error: Exceeded &memory limit\nPBS: job killed: mem \n"
      "job killed after reaching LSF memory usage limit\nOOMKilled\n"
      "due to the node running low on memory\nsrun: error: &: Out Of Memory\n"
@@ -116,7 +121,7 @@ const struct failure_signature failure_signatures_memory[] = {
     {"cpu-allocator", FAILURE_MEMORY,
      "the machine's memory, or its limit, ran out (PyTorch's CPU allocator)", fewer,
      "DefaultCPUAllocator: can't allocate memory\nDefaultCPUAllocator: not enough memory\n"
-     "posix_memalign&Cannot allocate memory",
+     "$ Torch: not enough memory: you tried to allocate\nposix_memalign&Cannot allocate memory",
      RANK_MEMORY},
     {"numpy-memory", FAILURE_MEMORY, "the machine's memory, or its limit, ran out (NumPy)",
      "smaller arrays, fewer loader workers",
@@ -154,7 +159,8 @@ const struct failure_signature failure_signatures_memory[] = {
     {"worker-shm", FAILURE_MEMORY, "a loader worker found /dev/shm full", larger_shm,
      "insufficient shared memory (shm)\nworkers are out of shared memory", RANK_MEMORY - 2},
     {"shm-full", FAILURE_MEMORY, "/dev/shm is full", larger_shm,
-     "shared memory&No space left on device\nunable to write to file </torch_\n"
+     "shared memory&No space left on device\nNCCL WARN&No space left on device\n"
+     "there is not enough space for /dev/shm\nunable to write to file </torch_\n"
      "file </torch_&No space left on device\n/dev/shm&No space left on device\nUsage of EmptyDir "
      "volume \"&shm\" exceeds the limit\nError while "
      "creating shared memory segment /dev/shm/nccl",

@@ -111,9 +111,11 @@ static struct logread_bar *bar_of(struct logread *j, struct str label) {
 }
 
 // Keeps every stride-th; a full bar drops every second.
-static void add_time(struct logread *j, struct str label, double ms) {
+static void add_time(struct logread *j, struct str label, double ms, bool is_rate) {
     struct logread_bar *b = bar_of(j, label);
     if (!b || !(ms > 0) || !(ms < 1e9)) return;
+    b->rises += !is_rate && b->steps > 0 && ms > b->newest_ms;
+    b->newest_ms = ms;
     if (b->steps++ % b->stride != 0) return;
     if (b->count == LOGREAD_TIMES) {
         for (ptrdiff_t i = 0; i < LOGREAD_TIMES / 2; i++) {
@@ -228,16 +230,17 @@ static void read_times(struct logread *j, struct str line) {
         j->has_progress = true;
         j->place_is_validation = is_validation(label);
         j->place_is_last_batch = is_last_batch(str_slice(line, bar, line.len), &j->place_is_done);
-        if (read_rate(line, &total)) add_time(j, label, total);
+        if (read_rate(line, &total)) add_time(j, label, total, true);
         return;
     }
-    if (!read_named(line, false, &total) && !read_rate(line, &total)) return;
+    bool is_rate = !read_named(line, false, &total);
+    if (is_rate && !read_rate(line, &total)) return;
     struct str label = str_slice(line, 0, line.len < 24 ? line.len : 24);
     j->has_progress = true;
     mark(&j->place, j->line, line);
     j->place_is_validation = is_validation(label);
     j->place_is_last_batch = false;
-    add_time(j, label, total);
+    add_time(j, label, total, is_rate);
     if (!j->place_is_validation && read_named(line, true, &io)) add_io(j, io, total);
 }
 
@@ -449,6 +452,15 @@ static void read_card(struct logread *j, struct str line) {
         j->card_bytes = mib * UNIT_MIB;
 }
 
+// A training that wanted a GPU and goes on without: TensorFlow's and PyTorch's words.
+static void read_on_cpu(struct logread *j, struct str line) {
+    static const char *const texts[] = {"Cannot dlopen some GPU libraries",
+                                        "UserWarning: CUDA initialization: "};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && j->on_cpu.line == 0; i++) {
+        if (str_find(line, str_of(texts[i])) >= 0) mark(&j->on_cpu, j->line, line);
+    }
+}
+
 void logread_read_line(struct logread *j, struct str line) {
     j->has_progress = false;
     ptrdiff_t frame = str_find(line, STR(", in "));
@@ -465,5 +477,6 @@ void logread_read_line(struct logread *j, struct str line) {
     read_table(j, line);
     read_columns(j, line);
     read_card(j, line);
+    read_on_cpu(j, line);
     if (j->has_progress) j->progress[j->progress_count++ % LOGREAD_WENT_ON] = j->line;
 }

@@ -11,6 +11,7 @@ enum {
     TAIL_LINES = 1 << 15,
     LINE_BYTES = 1 << 13, // the rest of a longer line is dropped
     BINARY_SHARE = 50,    // one in so many bytes
+    ELAPSED_LEAST = 10,   // readings, of which nine in ten grow: steps' times do so in five
 };
 
 // The newest lines, whole and cleaned: as much as two tails, of which the older half is dropped.
@@ -173,6 +174,16 @@ void logread_end_later(struct logread *j, struct failure *ret_ending, int64_t *r
 
 bool logread_scale_is_gone(const struct logread *j) {
     return j->scale_count >= 2 && !logread_went_on(j, j->scale_last);
+}
+
+bool logread_is_elapsed(const struct logread_bar *b) {
+    return b->steps >= ELAPSED_LEAST && b->rises * 10 >= (b->steps - 1) * 9;
+}
+
+const struct failure_signature *logread_on_cpu(const struct logread *j) {
+    if (!logread_went_on(j, j->on_cpu.line)) return NULL;
+    bool by_torch = str_find(str_of(j->on_cpu.text), STR("CUDA initialization")) >= 0;
+    return failure_signature_named(by_torch ? STR("cuda-warned") : STR("tensorflow-cpu"));
 }
 
 const struct logread_bar *logread_training(const struct logread *j) {

@@ -20,6 +20,8 @@ struct logread_bar {
     uint64_t label; // hash of its words
     bool is_validation;
     int64_t steps; // readings
+    int64_t rises; // … by name that were more than the one before
+    double newest_ms;
     int64_t stride;
     double times_ms[LOGREAD_TIMES];
     int64_t lines[LOGREAD_TIMES];
@@ -57,6 +59,7 @@ struct logread {
     struct logread_mark place; // the last bar or line that tells where the training is
     bool place_is_validation, place_is_last_batch, place_is_done; // done: that batch, too
     struct logread_mark traceback; // a frame of the last traceback that is of validation
+    struct logread_mark on_cpu;    // the first line that tells that no GPU is used, though wanted
     int64_t card_bytes;            // "CUDA:0 (NVIDIA …, 16376MiB)" (Ultralytics); 0: not said
     double memory_gib;             // the newest of a column "11.4G" (Ultralytics); NaN
     struct logread_tail *tail;     // private
@@ -78,6 +81,11 @@ bool logread_went_on(const struct logread *j, int64_t line);
 void logread_end_later(struct logread *j, struct failure *ret_ending, int64_t *ret_line);
 // Whether the loss scale had fallen to its end when the log ended.
 bool logread_scale_is_gone(const struct logread *j);
+// Whether what it prints is the time since the beginning, not that of a step: it only grows.
+bool logread_is_elapsed(const struct logread_bar *b);
+// The row of measure/failure/failure.h that explains why a GPU is not used, and its line: printed
+// early in a training that goes on without it. NULL: no such line, or nothing came after it.
+const struct failure_signature *logread_on_cpu(const struct logread *j);
 // The bar with most steps that is not validation's; NULL: no times were found.
 const struct logread_bar *logread_training(const struct logread *j);
 // Steps of training that were seen; -1: the log tells none, so nobody knows.

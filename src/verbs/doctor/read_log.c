@@ -42,6 +42,14 @@ static void take_place(struct doctor_reading *r) {
     }
 }
 
+// What has no end that explains it may be slow for want of its GPU.
+static void take_on_cpu(struct doctor_reading *r) {
+    const struct failure_signature *row = logread_on_cpu(&r->log);
+    struct failure ending = {.signature = row, .line = str_of(r->log.on_cpu.text)};
+    ending.numbers = (struct failure_numbers){-1, -1, -1, -1, -1, -1, -1, -1};
+    if (row) doctor_take_ending(r->d, &ending, r->log.on_cpu.line);
+}
+
 int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     (void)why;
     struct logread *j = &r->log;
@@ -50,14 +58,17 @@ int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     int64_t line;
     logread_end(j, &ending, &line);
     if (logread_went_on(j, line) && ending.signature->kind != FAILURE_COMMUNICATION) {
-        str_list_format(r->d->arena, &r->d->notes, "the training continued after line %lld: %.*s",
-                        (long long)line, STR_ARG(str_trim(ending.line)));
+        if (line != j->on_cpu.line)
+            str_list_format(r->d->arena, &r->d->notes,
+                            "the training continued after line %lld: %.*s", (long long)line,
+                            STR_ARG(str_trim(ending.line)));
         logread_end_later(j, &ending, &line);
     }
     doctor_take_ending(r->d, &ending, line);
+    if (!f->ending.signature) take_on_cpu(r);
     take_place(r);
     const struct logread_bar *b = logread_training(j);
-    if (b) {
+    if (b && !logread_is_elapsed(b)) {
         f->times_ms = b->times_ms;
         f->times_at = b->lines;
         f->time_count = b->count;
