@@ -68,8 +68,8 @@ static bool is_clean(const struct failure_facts *f) {
 }
 
 const struct failure_signature *failure_signature(int index) {
-    static const struct failure_signature *const parts[] = {failure_signatures_memory,
-                                                            failure_signatures_other};
+    static const struct failure_signature *const parts[] = {
+        failure_signatures_memory, failure_signatures_setup, failure_signatures_ended};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         for (const struct failure_signature *row = parts[i]; row->id; row++) {
             if (index-- == 0) return row;

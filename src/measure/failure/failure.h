@@ -2,7 +2,7 @@
 // How a training ended: one table of signatures over the last output, the exit status and what the
 // kernel counted. Also used on log files.
 //
-// Recipe: to add a signature, one row in src/measure/failure/signatures.c and one captured text in
+// Recipe: to add a signature, one row in src/measure/failure/signatures*.c and one captured text in
 // tests/failures/ID.txt, further ones in ID@VARIANT.txt (any text the table must not take for it
 // goes to tests/failures/not-ID@VARIANT.txt). A real log, with its source and the right answer,
 // goes to tests/doctor/threads/.

@@ -23,8 +23,9 @@ enum {
     RANK_COUNTED = 90, // the kernel says so
 };
 
-// The table's two parts; each ends with a row without an id.
-extern const struct failure_signature failure_signatures_memory[], failure_signatures_other[];
+// The table's parts; each ends with a row without an id.
+extern const struct failure_signature failure_signatures_memory[], failure_signatures_setup[],
+    failure_signatures_ended[];
 
 // What VS Code's debugger puts before the type of an exception.
 #define FAILURE_DEBUGGER "Exception has occurred: "

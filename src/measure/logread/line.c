@@ -155,16 +155,20 @@ static const struct named_time {
     const char *name;
     double ms;
     bool is_io;
+    bool has_mean; // only where its mean stands behind it, in brackets
 } named_times[] = {
     {"data_time: ", 1000, true},                     // MMEngine, detectron2
     {"data: ", 1000, true},                          // torchvision's references
     {"Data: ", 1000, true},                          // timm
     {"\tData ", 1000, true},                         // PyTorch's imagenet example
+    {" Data ", 1000, true, true},                    // semseg and those that follow it
     {"elapsed time per iteration (ms): ", 1, false}, // Megatron-LM
     {"iter time (s): ", 1000, false},                // DeepSpeed
     {"Time: ", 1000, false},                         // timm
     {"\tTime ", 1000, false},                        // PyTorch's imagenet example
     {" time: ", 1000, false},                        // MMEngine, detectron2, torchvision
+    {" Batch ", 1000, false, true},                  // semseg
+    {"time ", 1000, false, true},                    // Swin
 };
 
 static bool read_named(struct str line, bool is_io, double *ret_ms) {
@@ -175,6 +179,7 @@ static bool read_named(struct str line, bool is_io, double *ret_ms) {
         struct str rest = str_trim(str_slice(line, at + (ptrdiff_t)strlen(t->name), line.len));
         double value = number_at(rest, &length);
         if (length == 0) continue;
+        if (t->has_mean && !str_starts(str_slice(rest, length, rest.len), STR(" ("))) continue;
         *ret_ms = value * t->ms;
         return true;
     }
