@@ -125,7 +125,8 @@ static const struct row {
      "sawtooth"},
     // Setup.
     {"setup.software", "a module, library, file or permission is missing, or does not match",
-     "import bitsandbytes cpu-build cuda-extension missing-file permission no-command network "
+     "import install bitsandbytes cpu-build cuda-extension missing-file permission no-command "
+     "network "
      "hub-access network-warned",
      NULL, CAUSE_SAID, NULL, 0, NULL},
     {"setup.arguments", "the program rejected its arguments or its terminal",

@@ -143,13 +143,11 @@ static void find_rows(struct ruling *r) {
     }
 }
 
-// "RuntimeError:" (a debugger's without the colon) whose message begins on the next line; -1: it
-// has none.
+// "RuntimeError:" (a debugger's and a notebook's without the colon) whose message begins on the
+// next line; -1: it has none.
 static ptrdiff_t message_of(const struct failure_text *t, ptrdiff_t exception) {
-    const struct failure_line *line = &t->lines[exception];
-    if (!str_ends(str_trim(line->bare), STR(":")) &&
-        str_find(line->text, str_of(FAILURE_DEBUGGER)) < 0)
-        return -1;
+    struct str head = str_trim(t->lines[exception].bare);
+    if (!str_ends(head, STR(":")) && str_find(head, STR(":")) >= 0) return -1;
     for (ptrdiff_t i = exception + 1; i < t->count && i <= exception + MESSAGE_LINES; i++) {
         if (t->lines[i].chain > 0) return -1;
         if (str_trim(t->lines[i].bare).len > 0) return i;
@@ -157,11 +155,13 @@ static ptrdiff_t message_of(const struct failure_text *t, ptrdiff_t exception) {
     return -1;
 }
 
-// Such an exception is what its message is.
+// Such an exception is what its message is. Behind a bare name may also stand what a launcher says
+// of it, which is no message.
 static void find_messages(struct ruling *r) {
     for (ptrdiff_t i = 0; i < r->t.count; i++) {
         ptrdiff_t message = r->t.lines[i].is_exception && !r->rows[i] ? message_of(&r->t, i) : -1;
-        if (message >= 0) r->rows[i] = r->rows[message];
+        const struct failure_signature *row = message >= 0 ? r->rows[message] : NULL;
+        if (row && row->rank >= RANK_SETUP) r->rows[i] = row;
     }
 }
 

@@ -119,7 +119,7 @@ const struct failure_signature failure_signatures_setup[] = {
      "AttributeError: module 'numpy\nAttributeError: module 'torch\n"
      "AttributeError: module 'tensorflow\nAttributeError: module 'keras\n"
      "AttributeError: module 'transformers\nAttributeError: module 'PIL.Image' has no attribute '\n"
-     "was removed in the NumPy 2.0 release",
+     "were compiled with different CUDA\nwas removed in the NumPy 2.0 release",
      RANK_SETUP},
     {"bitsandbytes", FAILURE_CRASH, "bitsandbytes found no matching CUDA library",
      "python -m bitsandbytes shows what it looked for; try a newer bitsandbytes, the CUDA of this "
@@ -129,6 +129,13 @@ const struct failure_signature failure_signatures_setup[] = {
      "'cdequantize_\n"
      "Could not load bitsandbytes native library\nbitsandbytes was compiled without GPU support",
      RANK_SETUP + 3, false, true},
+    {"install", FAILURE_CRASH, "a package could not be installed",
+     "a version that exists for this Python (pip index versions NAME), from the index that has it "
+     "(PyTorch's for +cu builds); a prebuilt wheel, or the compiler that its build needs",
+     "ERROR: No matching distribution found for \nERROR: Could not find a version that satisfies \n"
+     "ERROR: Could not build wheels for \nerror: subprocess-exited-with-error\n"
+     "error: externally-managed-environment\n^PackagesNotFoundError\n^UnsatisfiableError",
+     RANK_SETUP},
     {"cpu-build", FAILURE_CRASH, "a package was installed without its CUDA part",
      "install it in the version for this PyTorch and CUDA (torchvision and torchaudio from "
      "PyTorch's index), or build it on a machine with CUDA",
@@ -157,8 +164,8 @@ const struct failure_signature failure_signatures_setup[] = {
     {"hub-access", FAILURE_CRASH, "the hub has no such model or dataset, or denies you access",
      "check the spelling of the name or path; run huggingface-cli login, and accept the model's "
      "terms",
-     "^OSError: Can't load tokenizer for '\n^OSError: Can't load config for '\n"
-     "^OSError: Can't load the model for '\n^OSError: Can't load the configuration of '\n"
+     "Can't load tokenizer for '\nCan't load config for '\n"
+     "Can't load the model for '\nCan't load the configuration of '\n"
      "is not a local folder and is not a\nRepository Not Found for url\nRepositoryNotFoundError\n"
      "You are trying to access a gated repo\ndoes not appear to have a file named",
      RANK_SETUP},

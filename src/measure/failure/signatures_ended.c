@@ -48,7 +48,8 @@ const struct failure_signature failure_signatures_ended[] = {
      "the launcher only reports that a rank ended; the rank's own output shows why",
      "look at the output of the first rank named: torchrun --log-dir DIR --tee 3 keeps it, @record "
      "around main() puts its traceback into the summary",
-     "ChildFailedError\n^subprocess.CalledProcessError\n^torch.multiprocessing.spawn.Process\n"
+     "ChildFailedError\n^subprocess.CalledProcessError\n^CalledProcessError\n^torch."
+     "multiprocessing.spawn.Process\n"
      "^terminate called without an active exception\nRoot Cause (first observed failure):\n"
      "torchelastic.worker.status.FAILED\nCHILD PROCESS FAILED WITH NO ERROR_FILE\n"
      "multiprocessing&failed (exitcode: \n] exits with return code = \n"
@@ -66,7 +67,9 @@ const struct failure_signature failure_signatures_ended[] = {
     // Signals.
     {"crash", FAILURE_KILLED, "crashed in native code", "PYTHONFAULTHANDLER=1 shows where",
      "is killed by signal: Segmentation fault\n^Fatal Python error: Segmentation fault\n"
-     " (SIGSEGV) received by PID\n^Segmentation fault\nSegmentation fault (core dumped)\n"
+     " (SIGSEGV) received by PID\n^Segmentation fault\n Segmentation fault  \nsegmentation fault "
+     "(core dumped)\n Floating point exception  \n Illegal instruction  \nstatus 3221225477\nexit "
+     "status 139\nSegmentation fault (core dumped)\n"
      "(exitcode: -11)\nexits with return code = -11$\n terminated with signal SIGSEGV\n"
      "exited on signal 11 \nsrun: error: &: Segmentation fault\n"
      "Illegal instruction (core dumped)\nfinished with exit code 139\nexited with code 139\n"
@@ -77,7 +80,8 @@ const struct failure_signature failure_signatures_ended[] = {
      RANK_KILLED},
     {"abort", FAILURE_KILLED, "native code aborted", "the last lines may say why",
      "is killed by signal: Aborted\n^Fatal Python error: \n (SIGABRT) received by PID\n^Aborted$\n"
-     " Aborted  \nAborted (core dumped)\n(exitcode: -6)\nexits with return code = -6$\n"
+     " Aborted  \nstatus 3221226505\nexit status 134\nAborted (core dumped)\n(exitcode: -6)\nexits "
+     "with return code = -6$\n"
      "died with <Signals.SIGABRT: \nexited on signal 6 \n"
      "^terminate called after throwing an instance of \n^free(): invalid \n^double free or "
      "corruption\n^corrupted \n^malloc(): \n^munmap_chunk(): ",
@@ -88,7 +92,8 @@ const struct failure_signature failure_signatures_ended[] = {
      "(exitcode: -9)\nexits with return code = -9$\n^zsh: killed \n^죽었음$\n 죽었음  \n"
      "exited with code 137\n terminated with signal SIGKILL\n"
      "A process in the process pool was terminated abruptly\ndied with <Signals.SIGKILL: \n"
-     "exit code 137\nexit code: 137\nexit code -9\nExitCode: 137\nExit Code: 137\nExited (137) "
+     "exit status 137\nexit code 137\nexit code: 137\nexit code -9\nExitCode: 137\nExit Code: "
+     "137\nExited (137) "
      "\nexited on signal 9 \n"
      "srun: error: &: Killed\nKILLED BY SIGNAL: 9\n"
      "Canceled future for execute_request message before replies were done",
