@@ -23,6 +23,13 @@ static void the_configs_own_batch_is_tried_too(void **state) {
     assert_memory_equal(every.values, expected, sizeof expected);
     const struct plan_range empty = {.least = 5, .most = 4};
     assert_int_equal(plan_every_batch(&a, &empty).count, 0);
+    const struct plan_range beyond = {.own = 8192}; // the usual bound is nobody's word
+    every = plan_every_batch(&a, &beyond);
+    assert_int_equal(every.values[0], 8192);
+    assert_int_equal(every.values[1], 4096);
+    const struct plan_range excluded = {.most = 4096, .own = 8192};
+    every = plan_every_batch(&a, &excluded);
+    assert_int_equal(every.values[0], 4096);
 }
 
 static void only_divisors_keep_the_effective_batch(void **state) {

@@ -210,6 +210,21 @@ static void note_choice(struct question *q, struct answer *answer) {
          largest, (long long)q->effective, 100.0 * (double)(largest - batch) / (double)largest);
 }
 
+// The largest of a falling list that fits. Which of two batches needs more is known only where both
+// accumulate or neither does: FSDP keeps the whole gradients of a micro-step that is not the last
+// (no_sync), so that a batch of three may fit where three of one do not.
+static int largest(struct asking *ask, struct plan_batches list, int64_t *ret_batch,
+                   struct fail *why) {
+    int at_once = 0;
+    while (at_once < list.count &&
+           plan_accumulation(ask->effective, list.values[at_once], ask->ranks) == 1)
+        at_once++;
+    int found = search_largest(list.values, at_once, may_fit, fits, ask, ret_batch, why);
+    if (found != 0) return found;
+    return search_largest(list.values + at_once, list.count - at_once, may_fit, fits, ask,
+                          ret_batch, why);
+}
+
 // Multiples are fast on tensor cores, but not at the price of more than a quarter of the memory.
 static const double least_of_largest = 0.75;
 
@@ -220,7 +235,7 @@ static int choose_kept(struct question *q, struct asking *ask, struct plan_batch
     struct answer *answer = ask->answer;
     int64_t *batch = &answer->plan.batch, whole = q->effective / ask->ranks, any;
     struct plan_batches kept = plan_keeping(q->arena, every, q->effective, ask->ranks);
-    int found = search_largest(kept.values, kept.count, may_fit, fits, ask, batch, why);
+    int found = largest(ask, kept, batch, why);
     int64_t most = answer->largest_batch < whole ? answer->largest_batch : whole;
     bool is_enough = found > 0 && (double)*batch >= least_of_largest * (double)most;
     if (found < 0 || is_enough || q->range.multiple > 0) return found;
@@ -228,9 +243,24 @@ static int choose_kept(struct question *q, struct asking *ask, struct plan_batch
     range.multiple = 1;
     kept = plan_every_batch(q->arena, &range);
     kept = plan_keeping(q->arena, kept, q->effective, ask->ranks);
-    found = search_largest(kept.values, kept.count, may_fit, fits, ask, &any, why);
+    found = largest(ask, kept, &any, why);
     if (found > 0) *batch = any;
     return found;
+}
+
+static int64_t needed(struct asking *ask, int64_t batch) {
+    struct forecast_peak peak;
+    int rc = forecast_at(&ask->answer->forecast, &ask->answer->card, batch,
+                         plan_accumulation(ask->effective, batch, ask->ranks), &peak, NULL);
+    return rc < 0 ? INT64_MAX : peak.needed_bytes;
+}
+
+// What needs least where nothing fits: the smallest batch, or the smallest that need not accumulate.
+static int64_t choose_least(struct asking *ask, struct plan_batches every) {
+    const int64_t least = every.values[every.count - 1], whole = ask->effective / ask->ranks;
+    bool is_there = false;
+    for (int i = 0; i < every.count; i++) is_there |= every.values[i] == whole;
+    return is_there && whole > least && needed(ask, whole) < needed(ask, least) ? whole : least;
 }
 
 // Without a known effective batch every batch is as good as another: the largest.
@@ -240,15 +270,14 @@ static int choose_batch(struct question *q, struct answer *answer, struct fail *
     if (every.count == 0) {
         return fail_set(why, FAIL_USAGE, "no batch between --min-batch-size and --max-batch-size");
     }
-    int found =
-        search_largest(every.values, every.count, may_fit, fits, &ask, &answer->largest_batch, why);
+    int found = largest(&ask, every, &answer->largest_batch, why);
     if (found < 0) return found;
     answer->plan.batch = answer->largest_batch;
     if (q->effective > 0) found = choose_kept(q, &ask, every, why);
     if (found < 0) return found;
     answer->fits = found > 0;
     answer->effective_kept = q->effective > 0 && answer->fits;
-    if (!answer->fits) answer->plan.batch = every.values[every.count - 1];
+    if (!answer->fits) answer->plan.batch = choose_least(&ask, every);
     answer->plan.accumulation = plan_accumulation(q->effective, answer->plan.batch, ask.ranks);
     if (!answer->fits && answer->largest_batch > 0) {
         // It fits, but no batch that fits divides the effective batch: said, not hidden.

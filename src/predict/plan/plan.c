@@ -87,7 +87,8 @@ struct plan_batches plan_every_batch(struct arena *a, const struct plan_range *r
     int64_t multiple = range->multiple > 0 ? range->multiple : 4;
     struct plan_batches list = {0};
     if (most < least) return list;
-    list.values = arena_new(a, int64_t, most / multiple + multiple + 2);
+    list.values = arena_new(a, int64_t, most / multiple + multiple + 3);
+    if (range->most <= 0 && range->own > most) list.values[list.count++] = range->own;
     for (int64_t batch = most; batch >= least; batch--) {
         bool allowed = batch < multiple || batch % multiple == 0 || batch == range->own;
         if (allowed) list.values[list.count++] = batch;
