@@ -392,6 +392,36 @@ static void a_full_disk_loses_nothing_stored(void **state) {
     store_close(s);
 }
 
+// As the connection was told last: SQLite's 1 is NORMAL, 2 is FULL.
+static int synchronous(struct store *s) {
+    sqlite3_stmt *read;
+    assert_int_equal(sqlite3_prepare_v2(s->db, "PRAGMA synchronous", -1, &read, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(read), SQLITE_ROW);
+    int found = sqlite3_column_int(read, 0);
+    sqlite3_finalize(read);
+    return found;
+}
+
+static void what_was_measured_waits_for_the_disk(void **state) {
+    struct place *p = *state;
+    struct store_run predicted = run_of("fit", "m", 1), chosen = run_of("fit", "m", 2);
+    struct store_run trial = run_of("trial", "m", 3);
+    predicted.predicted_reserved_bytes = chosen.predicted_reserved_bytes = 1 << 30;
+    chosen.reserved_bytes = 1 << 30;
+    const struct {
+        const struct store_run *run;
+        int synchronous;
+    } rows[] = {{&predicted, 1}, {&trial, 2}, {&predicted, 1}, {&chosen, 2}};
+    for (int i = 0; i < 2; i++) { // a new file, and one that is there
+        struct store *s = open_at(p);
+        for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+            add(s, rows[r].run);
+            assert_int_equal(synchronous(s), rows[r].synchronous);
+        }
+        store_close(s);
+    }
+}
+
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -407,6 +437,7 @@ int main(void) {
         CASE(a_read_only_folder_is_still_read),
         CASE(a_folder_that_cannot_be_made_is_told),
         CASE(a_full_disk_loses_nothing_stored),
+        CASE(what_was_measured_waits_for_the_disk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The history as a file of SQLite's: opening, damage, adding, finding. Every run is its own
-// transaction with synchronous=FULL: it is on the disk when store_add returns
-// (https://sqlite.org/pragma.html#pragma_synchronous). The rollback journal is used: it works
-// between machines on network file systems, where the shared memory of a write-ahead log does not,
-// and an answer that opens, adds one row and closes takes less time with it. It is truncated, not
-// deleted: that alone is on the disk, too, when the transaction is (its file's size, not its name).
+// transaction with synchronous=FULL: it is on the disk when store_add returns. What was only
+// predicted, and can be predicted again, has NORMAL, which leaves out two of five waits for the
+// disk: a power loss may take the last answer away (it could harm the file where the journal is
+// deleted, and it is not: https://sqlite.org/pragma.html#pragma_synchronous). The rollback journal
+// is used: it works between machines on network file systems, where the shared memory of a
+// write-ahead log does not, and an answer that opens, adds one row and closes takes less time with
+// it. It is truncated, not deleted: that alone is on the disk, too, when the transaction is (its
+// file's size, not its name).
 #include "records/store/store_int.h"
 
 #include "base/os.h"
@@ -56,14 +59,22 @@ static int find_version(struct store *s, int *ret_version, struct fail *why) {
 
 // An earlier version's file has a write-ahead log: to change that needs the file alone for a moment
 // and does not wait for it.
-static int set_modes(struct store *s) {
+static int set_journal(struct store *s) {
     int code = SQLITE_BUSY;
     for (int i = 0; i < OPEN_TRIES && (code & 0xff) == SQLITE_BUSY; i++) {
         if (i > 0) usleep(OPEN_PAUSE_US);
         code = run_sql(s, "PRAGMA journal_mode = TRUNCATE");
     }
-    if (code == SQLITE_OK) code = run_sql(s, "PRAGMA synchronous = FULL");
     return code;
+}
+
+// Outside of a transaction only.
+static int set_safety(struct store *s, enum store_safety safety) {
+    static const char *const sql[] = {[STORE_SAFE] = "PRAGMA synchronous = FULL",
+                                      [STORE_SOON_SAFE] = "PRAGMA synchronous = NORMAL"};
+    if (s->safety == safety) return SQLITE_OK;
+    s->safety = safety;
+    return run_sql(s, sql[safety]);
 }
 
 static int open_writing(struct store *s, struct fail *why) {
@@ -72,9 +83,10 @@ static int open_writing(struct store *s, struct fail *why) {
     if (code == SQLITE_OK) code = sqlite3_busy_timeout(s->db, BUSY_MS);
     int version = 0;
     if (code == SQLITE_OK) code = read_version(s, &version);
-    if (code == SQLITE_OK && version <= store_version) code = set_modes(s);
+    if (code == SQLITE_OK && version <= store_version) code = set_journal(s);
+    if (code == SQLITE_OK && version < store_version) code = set_safety(s, STORE_SAFE);
     if (code != SQLITE_OK) return store_fail(s, "opening", why);
-    return store_migrate(s, store_version, why);
+    return version == store_version ? 0 : store_migrate(s, store_version, why);
 }
 
 static const char *journal_path(const struct store *s) {
@@ -117,6 +129,7 @@ static void close_db(struct store *s) {
     sqlite3_close(s->db);
     s->add = NULL;
     s->db = NULL;
+    s->safety = STORE_SAFETY_UNSET;
 }
 
 // --- Damage --------------------------------------------------------------------------------------
@@ -247,8 +260,16 @@ static int add_one(struct store *s, const struct store_run *run, int64_t *ret_id
     return rc < 0 || code == SQLITE_OK ? rc : store_fail(s, adding, why);
 }
 
+static bool is_measured(const struct store_run *run) {
+    return !str_is(run->kind, "fit") || run->steps >= 0 || run->peak_bytes >= 0 ||
+           run->reserved_bytes >= 0;
+}
+
 static int add_all(struct store *s, const struct store_run *runs, ptrdiff_t count, int64_t *ret_id,
                    ptrdiff_t *ret_new, struct fail *why) {
+    const bool is_soon = count == 1 && !is_measured(runs);
+    if (set_safety(s, is_soon ? STORE_SOON_SAFE : STORE_SAFE) != SQLITE_OK)
+        return store_fail(s, adding, why);
     if (count == 1) return add_one(s, runs, ret_id, ret_new, why);
     int rc = execute(s, "BEGIN IMMEDIATE", adding, why);
     if (rc < 0) return rc;

@@ -2,8 +2,8 @@
 // What happened before: one database of runs, SQLite in the user's state folder or PostgreSQL for a
 // fleet. A run is one trial, one setting of a benchmark, one answer of fit, one half of a
 // comparison, one watched training. What store_add has reported as stored survives kill -9 of every
-// process and, as far as the disk keeps its promises, a power loss. Many processes may write at
-// once.
+// process and, as far as the disk keeps its promises, a power loss; of answers of fit that were
+// only predicted a power loss may take the last. Many processes may write at once.
 //
 // Recipe: to add a column, a member here and a row in src/records/store/columns.c with the next
 // schema version, and that version in the table of src/records/store/migrate.c: both databases have
@@ -90,7 +90,7 @@ struct str store_note(const struct store *s); // one line for the user; empty: n
 struct str store_name(const struct store *s); // for messages; without a password
 void store_close(struct store *s);            // NULL is nothing
 
-// 0: it is on a disk; its number is -1 while it waits for its server. FAIL_MACHINE: nothing was
+// 0: it is stored; its number is -1 while it waits for its server. FAIL_MACHINE: nothing was
 // stored (full, read-only, busy for long).
 int store_add(struct store *s, const struct store_run *run, int64_t *ret_id, struct fail *why);
 

@@ -48,6 +48,9 @@ struct store_engine {
 };
 extern const struct store_engine store_sqlite, store_server;
 
+// When what was added is on the disk: when store_add returns, or with the next that is.
+enum store_safety { STORE_SAFETY_UNSET, STORE_SAFE, STORE_SOON_SAFE };
+
 struct store {
     const struct store_engine *engine;
     struct arena *arena;
@@ -56,7 +59,8 @@ struct store {
     struct str note;
     // SQLite
     sqlite3 *db;
-    sqlite3_stmt *add; // prepared once
+    sqlite3_stmt *add;        // prepared once
+    enum store_safety safety; // as the connection was told last
     struct str folder;
     struct store_link *link; // PostgreSQL
 };
