@@ -3,6 +3,7 @@
 """Language models and encoders by their shape on a real GPU: what `fit` and `infer` predict from config.json alone, and what torch holds.
 
     tests/gpu/language.py --batchfit PROGRAM --out FILE.csv [--only TEXT]
+    tests/gpu/language.py --batchfit PROGRAM --measured FILE.csv          (without a GPU: that file's rows are predicted again)
 
 For each line of language.tsv: a model with random weights from that config, trained six steps by transformers' Trainer (with peft
 where there is an adapter), or generating once, in a process of its own; then the program's prediction for the same GPU, batch and
@@ -144,6 +145,16 @@ def asked(program, config_file, options):
             "predicted_overhead": peak["overhead_bytes"]}
 
 
+def again(program, said):
+    """A row of an earlier file with what the program predicts now."""
+    measured = {name: int(said[name]) for name in ("torch_allocated", "torch_reserved")}
+    with tempfile.TemporaryDirectory() as folder:
+        config_file = os.path.join(folder, "config.json")
+        with open(config_file, "w", encoding="utf-8") as f:
+            f.write(said["config"])
+        return {**said, **measured, **asked(program, config_file, said["options"].split())}
+
+
 def compare(program, row):
     name, config, options = row
     with tempfile.TemporaryDirectory() as folder:
@@ -163,15 +174,34 @@ def compare(program, row):
         return said
 
 
+def judge(said):
+    """Prints the row's errors. Whether its peak of allocated bytes was predicted."""
+    errors = {figure: error_of(said, figure) for figure in ("allocated", "reserved")}
+    is_good = errors["allocated"] is not None and abs(errors["allocated"]) <= TOLERANCE
+    print("%s %s %s: allocated %s, reserved %s %s" % ("ok" if is_good else "not ok", said["name"], said["options"], *(
+        "%+.2f %%" % (100 * error) if error is not None else "-" for error in errors.values()), said.get("error", "")), flush=True)
+    return is_good
+
+
+def tell(good):
+    print("%d passed, %d failed, 0 skipped" % (sum(good), len(good) - sum(good)))
+    return 0 if all(good) else 1
+
+
 def main():
     if sys.argv[1:2] == ["--measure"]:
         print("\n" + json.dumps(measure(sys.argv[2], sys.argv[3:])))
         return 0
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--batchfit", required=True)
-    parser.add_argument("--out", required=True, metavar="FILE")
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--out", metavar="FILE")
+    where.add_argument("--measured", metavar="FILE")
     parser.add_argument("--only", default="")
     o = parser.parse_args()
+    if o.measured:
+        with open(o.measured, encoding="utf-8", newline="") as f:
+            return tell([judge(again(o.batchfit, said)) for said in csv.DictReader(f) if not said["error"]])
     try:
         import torch
         has_gpu = torch.cuda.is_available()
@@ -182,22 +212,15 @@ def main():
         return SKIP
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True,
                             check=False).stdout.strip()
-    done, passed = [], 0
+    done, good = [], []
     for row in rows_of(os.path.join(HERE, "language.tsv"), o.only):
-        said = {**compare(o.batchfit, row), "driver": driver}
-        done.append(said)
+        done.append({**compare(o.batchfit, row), "driver": driver})
         with open(o.out, "w", encoding="utf-8", newline="") as f:
             table = csv.DictWriter(f, COLUMNS, restval="", lineterminator="\n")
             table.writeheader()
             table.writerows(done)
-        error = error_of(said, "allocated")
-        is_good = error is not None and abs(error) <= TOLERANCE
-        passed += is_good
-        print("%s %s %s: allocated %s, reserved %s %s" % ("ok" if is_good else "not ok", said["name"], said["options"], *(
-            "%+.2f %%" % (100 * error_of(said, figure)) if error_of(said, figure) is not None else "-" for figure in ("allocated", "reserved")),
-            said.get("error", "")), flush=True)
-    print("%d passed, %d failed, 0 skipped" % (passed, len(done) - passed))
-    return 1 if passed < len(done) else 0
+        good.append(judge(done[-1]))
+    return tell(good)
 
 
 if __name__ == "__main__":

@@ -210,6 +210,26 @@ static void accumulation_keeps_the_gradients(void **state) {
     assert_true(more > gradients / 2 && more <= gradients + UNIT_MIB);
 }
 
+// CublasHandlePool.cpp: 2 x 4 MiB + 8 x 16 KiB, and 32 MiB from compute capability 9.0 on; one for
+// forward's thread and one for backward's.
+static void cublas_takes_more_on_newer_gpus(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct forecast_cache cache = cache_of(&a);
+    static const int64_t more = 2 * ((INT64_C(32) << 20) - (INT64_C(8) << 20) - 8 * (16 << 10));
+    static const struct {
+        int compute_capability;
+        int64_t extra_bytes;
+    } cases[] = {{80, 0}, {89, 0}, {90, more}, {100, more}, {0, 0}};
+    struct plan plan = plan_of("meta-llama/Llama-3.1-8B");
+    struct forecast f;
+    struct forecast_tape *t = filled(&cache, &plan, &f, 2);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct forecast_card card = {.gpu.compute_capability = cases[i].compute_capability};
+        assert_int_equal(forecast_extra(&card, t), cases[i].extra_bytes);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_plan_chooses),
@@ -219,6 +239,7 @@ int main(void) {
         cmocka_unit_test(an_adapter_is_counted_by_one_that_has_more),
         cmocka_unit_test(a_shape_is_no_model_of_another_family),
         cmocka_unit_test(accumulation_keeps_the_gradients),
+        cmocka_unit_test(cublas_takes_more_on_newer_gpus),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

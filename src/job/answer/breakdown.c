@@ -104,7 +104,7 @@ static void fold(struct answer_parts *parts) {
 struct answer_parts answer_parts(struct question *q, const struct answer *answer) {
     struct answer_parts found = {.count = 0}, *parts = &found;
     struct sim_holders h;
-    int64_t extra = tape_of(answer)->extra_bytes;
+    int64_t extra = forecast_extra(&answer->card, tape_of(answer));
     sim_peak_tags(q->arena, tape_of(answer)->sim, answer->plan.batch, answer->plan.classes,
                   SIM_UNLIMITED, &h);
     for (ptrdiff_t i = 0; i < h.tags.count; i++) {

@@ -10,8 +10,9 @@ enum {
 }; // the caching allocator's smallest step (c10/cuda/CUDACachingAllocator.h)
 
 // What a training or an evaluation leaves on the GPU from one step to the next.
-static int64_t kept_bytes(const struct forecast_tape *t, int64_t classes) {
-    int64_t bytes = t->extra_bytes;
+static int64_t kept_bytes(const struct forecast_card *card, const struct forecast_tape *t,
+                          int64_t classes) {
+    int64_t bytes = forecast_extra(card, t);
     for (int32_t i = 0; i < t->tape->alloc_count; i++) {
         const struct tape_alloc *alloc = &t->tape->allocs[i];
         bool stays = alloc->tag == TAPE_PARAM || alloc->tag == TAPE_BUFFER ||
@@ -118,10 +119,10 @@ int answer_eval_choose(struct question *q, const struct answer *training, struct
     if (rc == 0) rc = forecast_open(&eval.tape_cache, &eval.plan, &forecast, why);
     if (rc == 0) rc = forecast_tape(&forecast, e->now, 1, &of_eval, why);
     if (rc < 0) return rc;
-    int64_t beside = kept_bytes(of_training, training->plan.classes) -
-                     kept_bytes(of_eval, training->plan.classes);
-    e->resident_bytes = beside > 0 ? beside : 0;
     struct forecast_card card = training->card;
+    int64_t beside = kept_bytes(&card, of_training, training->plan.classes) -
+                     kept_bytes(&card, of_eval, training->plan.classes);
+    e->resident_bytes = beside > 0 ? beside : 0;
     card.others_bytes += e->resident_bytes;
     rc = answer_choose(&eval, &card, &answer, why);
     if (rc < 0) return rc;

@@ -225,12 +225,22 @@ static bool host_has_room(const struct forecast *f, const struct forecast_card *
     return card->host_bytes <= 0 || forecast_host(f, card, t).bytes <= card->host_bytes;
 }
 
+// A work space of cuBLAS is 8.1 MiB, as tapes that were recorded without a GPU have it, and 32 MiB
+// from compute capability 9.0 on, where 10.0 and later have it in newer versions of torch only
+// (aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize).
+enum { LARGE_WORKSPACES_FROM = 90, LARGE_WORKSPACE = 32 << 20 };
+
+int64_t forecast_extra(const struct forecast_card *card, const struct forecast_tape *t) {
+    if (card->gpu.compute_capability < LARGE_WORKSPACES_FROM) return t->extra_bytes;
+    return t->extra_bytes + forecast_workspace_bytes(t->tape, LARGE_WORKSPACE);
+}
+
 // So much of the allocator's memory as the tape would take if it were right: what a correction says
 // that is needed more is not there for the replay.
 static int64_t room(const struct forecast_card *card, int64_t bytes,
                     const struct forecast_tape *t) {
     double factor = card->correction.runs > 0 ? card->correction.fit_factor : 1;
-    return (int64_t)((double)bytes / factor) - t->extra_bytes;
+    return (int64_t)((double)bytes / factor) - forecast_extra(card, t);
 }
 
 // The point, and the end of the band with it.
@@ -251,16 +261,16 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
     if (rc < 0) return rc;
     struct forecast_figures figures = forecast_figures(t->loaded, batch, f->plan.classes);
     const double errs = t->tape->header.compile.len > 0 ? compiled_band : band;
+    const int64_t extra = forecast_extra(card, t);
     int64_t most = figures.scratch_bytes > figures.reserved_bytes ? figures.scratch_bytes
                                                                   : figures.reserved_bytes;
     *ret_peak = (struct forecast_peak){
-        .allocated_bytes = figures.allocated_bytes + t->extra_bytes,
-        .reserved_bytes = figures.reserved_bytes + t->extra_bytes,
-        .needed_bytes = figures.needed_bytes + t->extra_bytes,
+        .allocated_bytes = figures.allocated_bytes + extra,
+        .reserved_bytes = figures.reserved_bytes + extra,
+        .needed_bytes = figures.needed_bytes + extra,
         .needed_is_exact = figures.needed_is_exact,
         .overhead_bytes = card->overhead.bytes,
-        .upper_bytes =
-            (int64_t)((double)(most + t->extra_bytes) * (1 + errs)) + card->overhead.high_bytes,
+        .upper_bytes = (int64_t)((double)(most + extra) * (1 + errs)) + card->overhead.high_bytes,
         .verdict = verdict_at(f, t, batch, room(card, forecast_capacity(card), t)),
     };
     if (!host_has_room(f, card, t)) ret_peak->verdict = FORECAST_OOM;
