@@ -119,6 +119,25 @@ static int answer_all(struct question *q, const struct question_gpus *cards,
     return 0;
 }
 
+// A language model that is known by its shape has no recording of an evaluation. It keeps nothing
+// for a backward pass, so that the batch of a training step is enough for it.
+static int choose_eval(struct question *q, struct answer *answer, struct fail *why) {
+    const struct plan *p = &answer->plan;
+    struct fail cause = {0};
+    int rc = answer_eval_choose(q, answer, &answer->eval, &cause);
+    const struct forecast_tape *t =
+        forecast_tape_known(&answer->forecast, p->batch, p->accumulation);
+    if (rc == FAIL_INPUT && t && t->template.len > 0) {
+        str_list_format(q->arena, &answer->notes,
+                        "evaluation is not counted: there is no recording of one, so its batch "
+                        "stays as it is; up to %lld it needs no more than a training step (%s)",
+                        (long long)p->batch, cause.hint);
+        return 0;
+    }
+    if (rc < 0 && why) *why = cause;
+    return rc;
+}
+
 // What is asked beside the batch, for each GPU.
 static int answer_more(struct question *q, const struct choice_options *o,
                        const struct answer_tta_ask *ask, struct answer *answers, ptrdiff_t count,
@@ -126,8 +145,7 @@ static int answer_more(struct question *q, const struct choice_options *o,
     int rc = 0;
     for (ptrdiff_t i = 0; i < count && rc == 0; i++) {
         if (ask->is_asked) rc = answer_tta_answer(q, &answers[i], ask, NULL, &answers[i].tta, why);
-        if (rc == 0 && o->eval_batch)
-            rc = answer_eval_choose(q, &answers[i], &answers[i].eval, why);
+        if (rc == 0 && o->eval_batch) rc = choose_eval(q, &answers[i], why);
     }
     return rc;
 }

@@ -374,25 +374,19 @@ static void follow_tape(struct question *q, const struct question_options *o) {
     q->plan.compile = h->compile.len > 0;
 }
 
-// Whether it was published in fp32, before there was bf16: encoders; T5 overflows in fp16, and
-// GPT-2 has recordings of every precision (its other sizes have templates of bf16 alone).
-static bool is_of_fp32(struct question *q, const struct shape *s) {
-    struct forecast_model recorded;
-    struct str model = q->plan.model;
-    if (str_is(s->kind, "seq2seq") || shape_is_encoder(s)) return true;
-    return str_is(s->type, "gpt2") && !forecast_is_own(&q->tape_cache, model) &&
-           forecast_find_model(q->arena, &q->store, model, &recorded, NULL) == 0;
+bool question_is_of_bf16(struct question *q) {
+    const struct shape *s = NULL;
+    if (forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) < 0 || !s) return false;
+    return !str_is(s->kind, "seq2seq") && !shape_is_encoder(s) && !str_is(s->type, "gpt2");
 }
 
 // Where nobody says a precision, a language model trains as it is published: in bf16; others as
 // suits the GPU. A command of trials says it itself.
 static void take_unsaid_precision(struct question *q, const struct question_options *o) {
-    const struct shape *shape = NULL;
     bool is_said = o->precision || o->tape || o->config;
     if (is_said || q->plan.adapter.len > 0) return;
     q->precision_is_open = !o->is_measured && !q->plan.inference;
-    if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) < 0 || !shape) return;
-    if (is_of_fp32(q, shape)) return;
+    if (!question_is_of_bf16(q)) return;
     q->precision_is_open = false;
     bool is_fsdp = plan_fsdp(q->plan.shard) > 0;
     bool is_whole = q->plan.shard.len == 0 || plan_is_tune(q->plan.shard);

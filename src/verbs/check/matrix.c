@@ -98,6 +98,7 @@ static void note_stand_ins(const struct matrix *m, struct str_list *notes) {
 // What the rows have in common, and why cells are empty, once.
 static void collect_notes(const struct matrix *m, struct str_list *notes) {
     struct question *q = &m->check->question;
+    bool is_of_bf16 = false;
     str_list_format(
         q->arena, notes, "%s on GPUs with tensor cores, fp32 on the others; optimizer %.*s",
         q->has_config || q->precision_fixed ? "the config's precision"
@@ -107,7 +108,10 @@ static void collect_notes(const struct matrix *m, struct str_list *notes) {
         const struct matrix_cell *cell = &m->cells[i];
         if (!cell->is_known && !str_list_has(notes, cell->why))
             str_list_add(q->arena, notes, cell->why);
+        is_of_bf16 |= cell->is_known && cell->answer.plan.precision == PLAN_BF16;
     }
+    if (is_of_bf16 && !q->has_config && !q->precision_fixed)
+        str_list_add(q->arena, notes, STR("language models that are published in bf16: in bf16"));
     note_stand_ins(m, notes);
     for (ptrdiff_t i = 0; i < q->notes.count; i++) str_list_add(q->arena, notes, q->notes.items[i]);
     if (!check_matrix_has_uses(m)) return;

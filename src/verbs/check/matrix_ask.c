@@ -31,7 +31,7 @@ static int ask_evaluation(struct matrix *m, struct question *q, const struct for
 static int ask_inference(struct matrix *m, struct question *q, const struct forecast_card *card,
                          struct answer *ret, struct fail *why) {
     struct forecast_card placed;
-    q->plan.inference = true;
+    q->plan.inference = q->plan.generates = true;
     q->plan.checkpointing = q->plan.ema = false;
     q->plan.optimizer = (struct str){0};
     question_place(q, card->gpu, &placed);
@@ -94,12 +94,15 @@ static int find_cards(struct matrix *m, struct fail *why) {
     return rc;
 }
 
-// A model that no tape matches, named by the user, is an error as it is for fit.
+// A model that no tape and no template matches, named by the user, is an error as it is for fit.
 static int refuse_unknown(const struct matrix *m, struct fail *why) {
     struct question *q = &m->check->question;
     struct forecast_model found;
+    const struct shape *shape;
     for (ptrdiff_t i = 0; i < m->models.count && m->check->options->models; i++) {
-        int rc = forecast_find_model(q->arena, &q->store, m->models.items[i], &found, why);
+        const struct str model = m->models.items[i];
+        int rc = forecast_shape(&q->tape_cache, model, &shape, why);
+        if (rc == 0 && !shape) rc = forecast_find_model(q->arena, &q->store, model, &found, why);
         if (rc < 0) return rc;
     }
     return 0;
@@ -171,7 +174,12 @@ static void ask_row(struct matrix *m, ptrdiff_t row) {
     struct question *q = &m->check->question;
     const struct matrix_row *r = &m->rows[row];
     const struct plan asked = q->plan;
+    const bool is_open = q->precision_is_open;
     q->plan.model = r->model;
+    if (is_open && question_is_of_bf16(q)) {
+        q->plan.precision = PLAN_BF16;
+        q->precision_is_open = false;
+    }
     set_size(q, r->size);
     const struct plan sized = q->plan;
     for (ptrdiff_t j = 0; j < m->cards.count; j++) {
@@ -182,6 +190,7 @@ static void ask_row(struct matrix *m, ptrdiff_t row) {
         if (!cell->is_known) cell->why = str_copy(q->arena, str_of(why.message));
     }
     q->plan = asked;
+    q->precision_is_open = is_open;
 }
 
 void check_matrix_fill(struct matrix *m) {
