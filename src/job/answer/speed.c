@@ -66,7 +66,7 @@ static void tokens_text(const struct speed *s, struct buf *out) {
     buf_add(out, str_of(_(" tokens/s")));
     if (s->gpus > 1) buf_format(out, _(" on %lld GPUs"), (long long)s->gpus);
     if (s->is_host_bound) {
-        buf_add(out, str_of(_(": at this batch the CPU is the limit, not the GPU\n")));
+        buf_add(out, str_of(_(": at this batch the CPU may be the limit, not the GPU\n")));
         return;
     }
     if (s->is_offloaded) {
@@ -108,7 +108,8 @@ void answer_speed_text(const struct speed *s, struct buf *out) {
     if (s->is_host_bound) {
         buf_add(out, str_of(_("speed: at most ")));
         add_number(out, s->high);
-        buf_add(out, str_of(_(" samples/s: at this batch the CPU is the limit, not the GPU\n")));
+        buf_add(out,
+                str_of(_(" samples/s: at this batch the CPU may be the limit, not the GPU\n")));
         return;
     }
     buf_add(out, str_of(_("speed: about ")));
