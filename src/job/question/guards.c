@@ -3,6 +3,11 @@
 #include "job/question/question.h"
 #include "job/question/question_int.h"
 
+void question_add_guard(struct question *q, struct config_guard g) {
+    struct config_reading *r = &q->reading;
+    *arena_push(q->arena, &r->guards, &r->guard_count, &r->guard_capacity) = g;
+}
+
 static bool is_compile(const struct config_guard *g) {
     return str_is(g->kind, "compile");
 }

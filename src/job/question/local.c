@@ -108,10 +108,11 @@ static void take_quant(struct question *q, const struct found *f) {
                         STR_ARG(f->model), STR_ARG(quant));
         return;
     }
-    struct config_reading *r = &q->reading;
-    if (has_quantisation_guard(r)) return;
-    *arena_push(q->arena, &r->guards, &r->guard_count, &r->guard_capacity) = (struct config_guard){
-        .kind = STR("quantisation"), .what = quant, .path = STR("model"), .value = f->model};
+    if (has_quantisation_guard(&q->reading)) return;
+    question_add_guard(q, (struct config_guard){.kind = STR("quantisation"),
+                                                .what = quant,
+                                                .path = STR("model"),
+                                                .value = f->model});
 }
 
 // By a template, or by the tape of a model of that shape.

@@ -201,6 +201,16 @@ static bool has_cut(const struct question *q) {
 
 static const char linear_loss[] = "LinearCrossEntropyLoss"; // torchtune's
 
+// From trl 1.7 on (trainer/sft_config.py, loss_type).
+static void say_chunks(struct question *q) {
+    if (!str_is(q->reading.dialect, "trl") || q->plan.loss.len > 0) return;
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++)
+        if (is_of_loss(&q->reading.guards[i])) return;
+    str_list_add(q->arena, &q->notes,
+                 STR("all logits are counted at once: trl from 1.7 on makes the loss of SFT by "
+                     "chunks of tokens, and needs less"));
+}
+
 int question_loss(struct question *q, const struct question_options *o, struct fail *why) {
     if (q->plan.inference) return 0;
     if (o->loss && !plan_is_loss(str_of(o->loss))) {
@@ -224,6 +234,7 @@ int question_loss(struct question *q, const struct question_options *o, struct f
     else if (str_ends(q->reading.values[CONFIG_LOSS].text, str_of(linear_loss)))
         q->plan.loss = STR("linear");
     take_preference(q);
+    say_chunks(q);
     return 0;
 }
 

@@ -270,6 +270,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     if (rc == 0) rc = question_shard(q, o, why);
     if (rc == 0) rc = take_precision(q, o->precision, why);
     if (rc == 0) question_adapter_type(q);
+    if (rc == 0) question_frozen(q);
     return rc;
 }
 

@@ -21,3 +21,32 @@ void question_weights(struct question *q) {
                         "%.*s: %.*s: the weights, their gradients and the optimizer state are bf16",
                         STR_ARG(v->path), STR_ARG(v->text));
 }
+
+// trl loads in float32 where nobody says it, from 0.27 on (trainer/model_config.py, dtype); before,
+// in the checkpoint's own type. Four bits are its compute type, too (trainer/utils.py,
+// get_quantization_config). Engines that cast the weights leave nothing in fp32.
+void question_frozen(struct question *q) {
+    const struct config_value *v = &q->reading.values[CONFIG_WEIGHTS_DTYPE];
+    const struct plan *p = &q->plan;
+    bool is_full = str_find(v->text, STR("float32")) >= 0 || str_is(v->text, "fp32");
+    bool is_cast = p->precision == PLAN_BF16 || p->precision == PLAN_FP16 ||
+                   str_starts(p->shard, STR("zero"));
+    if (!is_full || is_cast || p->inference || p->adapter.len == 0) return;
+    struct str said = v->assumed ? str_format(q->arena, "not said: %.*s, the default from trl 0.27 on",
+                                              STR_ARG(v->text))
+                                 : v->text;
+    struct str path = v->assumed ? STR("dtype") : v->path;
+    if (p->quant.len > 0) {
+        str_list_format(q->arena, &q->notes,
+                        "%.*s (%.*s): four-bit layers are computed in fp32 before autocast takes "
+                        "them: weights that are made anew, and inputs of layers, of more bytes than "
+                        "counted",
+                        STR_ARG(path), STR_ARG(said));
+        return;
+    }
+    q->plan.frozen_fp32 = true;
+    question_add_guard(q, (struct config_guard){.kind = STR("weights"),
+                                                .what = STR("frozen weights in fp32"),
+                                                .path = path,
+                                                .value = said});
+}

@@ -122,6 +122,21 @@ static void add_buckets(struct forecast *f, struct forecast_tape *t) {
                     (long long)f->plan.ranks, STR_ARG(unit_bytes(f->arena, bytes)));
 }
 
+// Templates of adapters have frozen weights in two bytes; the adapter itself, whose gradients are
+// as large as it is, is in fp32.
+static void add_frozen(struct forecast *f, struct forecast_tape *t) {
+    const struct plan *p = &f->plan;
+    bool is_as_counted = p->quant.len > 0 || p->shard.len > 0 || p->precision == PLAN_BF16;
+    if (!p->frozen_fp32 || p->adapter.len == 0 || is_as_counted) return;
+    int64_t bytes = forecast_weight_bytes(t->tape) - forecast_gradient_bytes(t->tape);
+    t->extra_bytes += bytes;
+    str_list_format(f->arena, &t->notes,
+                    "frozen weights in fp32: the other two bytes of each, %.*s, are added; their "
+                    "copies in bf16 for autocast, and what is kept in fp32 between the layers, are "
+                    "not counted",
+                    STR_ARG(unit_bytes(f->arena, bytes)));
+}
+
 int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
                   struct forecast_tape **ret_tape, struct fail *why) {
     *ret_tape = forecast_tape_known(f, batch, accumulation);
@@ -131,6 +146,7 @@ int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
     struct forecast_tape *t = arena_new(f->arena, struct forecast_tape, 1);
     int rc = find_tape(f, &plan, batch == 1, t, why);
     if (rc == 0) add_buckets(f, t);
+    if (rc == 0) add_frozen(f, t);
     if (rc == 0) forecast_note_compile(f, t);
     if (rc == 0) f->tapes[accumulation > 1][batch == 1 && f->shape] = *ret_tape = t;
     return rc;

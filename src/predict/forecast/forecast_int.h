@@ -80,6 +80,8 @@ int forecast_shard_hint(struct forecast *f, const struct plan *p, struct fail *w
 int64_t forecast_gradient_bytes(const struct tape *t);
 // So much more than the tape has would cuBLAS take with a work space of that size for each thread.
 int64_t forecast_workspace_bytes(const struct tape *t, int64_t size);
+// Of the weights, trained or not.
+int64_t forecast_weight_bytes(const struct tape *t);
 // The command that records what the plan asks for.
 struct str forecast_record_command(struct arena *a, const struct plan *p,
                                    const struct forecast_model *m);

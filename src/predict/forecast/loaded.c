@@ -197,6 +197,15 @@ int64_t forecast_workspace_bytes(const struct tape *t, int64_t size) {
     return sum;
 }
 
+int64_t forecast_weight_bytes(const struct tape *t) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < t->alloc_count; i++) {
+        const struct tape_alloc *x = &t->allocs[i];
+        if (x->tag == TAPE_PARAM && x->free_event < 0) sum += x->c;
+    }
+    return sum;
+}
+
 static void keep_outcome(struct forecast_loaded *l, int64_t batch, int64_t classes,
                          const struct sim_result *r) {
     l->outcomes[l->next_outcome] =

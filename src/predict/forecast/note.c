@@ -31,7 +31,7 @@ void forecast_note_adapter(struct forecast *f, const struct plan *p, struct fore
                             : "bitsandbytes stores them",
                         is_bf16 || str_is(p->loss, "cut") ? "bf16, as loaded"
                                                           : "fp32, as peft prepares them");
-    else if (!is_bf16)
+    else if (!is_bf16 && !p->frozen_fp32)
         str_list_add(f->arena, &t->notes,
                      STR("frozen weights are counted in 2 bytes, the adapter in 4"));
     if (is_bf16)

@@ -40,6 +40,7 @@ struct plan {
     struct str generator; // of them: empty: the model itself by transformers' generate; "server":
                           // another program elsewhere; "vllm:0.3": vLLM on the same GPU, with that
                           // share of its memory; "vllm:0.3:sleep": which it has while it generates
+    bool frozen_fp32;     // weights that are not trained are in fp32, not in the 2 bytes of templates
     bool checkpointing, ema, inference;
     bool generates; // beside inference: a language model writes on, and is not asked for a loss
     bool compile;   // torch.compile

@@ -130,18 +130,21 @@ static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
     }
 }
 
-// Where the training's own words begin: behind its file, behind "-m module", or behind the recipe
-// of torchtune ("tune run --nproc_per_node 2 RECIPE --config X").
+// Where the training's own words begin: behind its file, behind "-m module", behind trl's word for
+// one of its own ("trl dpo"), or behind the recipe of torchtune ("tune run --nproc_per_node 2
+// RECIPE --config X").
 static ptrdiff_t script_at(const struct shell_command *c) {
     // Trainers of their own: a file in their flags is a plugin or data.
     static const char *const trainers[] = {
         "swift", "megatron", "llamafactory-cli", "axolotl", "litgpt", "yolo", NULL};
     if (c->count > 0 && str_is_one_of(c->words[0].text, trainers)) return 0;
+    if (c->count > 1 && str_is(c->words[0].text, "trl") && !is_flag(&c->words[1])) return 2;
     const bool is_tune = c->count > 1 && str_is(c->words[0].text, "tune");
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct str text = c->words[i].text;
         const struct str next = i + 1 < c->count ? c->words[i + 1].text : (struct str){0};
         if (str_ends(text, STR(".py"))) return i + 1;
+        if (str_is(text, "-m") && str_is(next, "trl") && i + 2 < c->count) return i + 3;
         if ((str_is(text, "-m") || str_is(text, "--module")) && next.len > 0 &&
             !str_starts(next, STR("torch.")) && !str_starts(next, STR("accelerate")))
             return i + 2;
@@ -155,7 +158,7 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
                           struct datum *map) {
     // Without a number they start as many as the job, the machine or a file of theirs has.
     static const char *const starters[] = {"srun",       "mpirun",    "mpiexec", "horovodrun",
-                                           "accelerate", "deepspeed", NULL};
+                                           "accelerate", "deepspeed", "trl",     NULL};
     struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
     ptrdiff_t begin = 0;
     while (begin + 1 < script && equals_at(&c->words[begin]) > 0) begin++; // CUDA_VISIBLE_DEVICES=0
@@ -212,7 +215,7 @@ static struct datum *flags_of(struct data *d, const struct shell_command *c) {
 static int rank_of(const struct shell_command *c) {
     static const char *const programs[] = {
         "python",  "python3", "torchrun",         "accelerate", "deepspeed", "yolo", "xtuner",
-        "axolotl", "swift",   "llamafactory-cli", "tune",       "litgpt",    NULL};
+        "axolotl", "swift",   "llamafactory-cli", "tune",       "litgpt",    "trl",  NULL};
     bool trains = false, has_flag = false;
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct shell_word *w = &c->words[i];
