@@ -99,6 +99,7 @@ static void note_open_classes(const struct question *q, const struct tape_header
                               struct answer *answer) {
     const struct str whose = h->library.len > 0 ? h->library : STR("the recorded model");
     if (!q->has_config || q->is_decided || q->plan.classes > 0 || h->classes <= 0) return;
+    if (question_head(q)) return;
     note(answer, q->arena,
          "the number of classes is not in the config: counted with %lld, as %.*s has; "
          "--num-classes N sets it",
@@ -113,6 +114,23 @@ static void note_fixed_classes(const struct question *q, const struct tape *t,
     note(answer, q->arena,
          "%lld classes are counted as %lld: no size of the recording knows them%s",
          (long long)asked, (long long)is, asked > is ? ", so more is needed than this says" : "");
+}
+
+// What a head for masked words needs beside one for classes; its logits are in fp32 in the loss.
+static void note_masked_words(const struct question *q, struct answer *answer) {
+    const struct config_guard *head = question_head(q);
+    const struct shape *s = answer->forecast.shape;
+    const struct plan *p = &answer->plan;
+    if (!head || !str_is(head->what, QUESTION_MASKED)) return;
+    const int64_t words = s ? s->vocabulary : 0;
+    const int64_t bytes = 4 * p->batch * p->sequence_length * words;
+    if (words <= 0 || p->sequence_length <= 0) return;
+    note(answer, q->arena,
+         "not counted: the logits of a head for masked words, %lld x %lld tokens x %lld words x 4 "
+         "bytes = %.*s a copy, of which there are three when backward begins (themselves, their "
+         "logarithms and the gradient)",
+         (long long)p->batch, (long long)p->sequence_length, (long long)words,
+         STR_ARG(unit_bytes(q->arena, bytes)));
 }
 
 const struct answer_open *answer_open_size(const struct question *q, const struct answer *answer) {
@@ -188,6 +206,7 @@ static int measure(struct question *q, struct answer *answer, struct fail *why) 
         note(answer, q->arena, "%.*s", STR_ARG(t->notes.items[i]));
     answer->verdict_basis = verdict_basis(q, answer);
     note_open_classes(q, &t->tape->header, answer);
+    note_masked_words(q, answer);
     note_fixed_classes(q, t->tape, answer);
     note_unchecked_batch(q->arena, t, answer);
     answer_speed_predict(q, answer);
@@ -255,7 +274,8 @@ static int64_t needed(struct asking *ask, int64_t batch) {
     return rc < 0 ? INT64_MAX : peak.needed_bytes;
 }
 
-// What needs least where nothing fits: the smallest batch, or the smallest that need not accumulate.
+// What needs least where nothing fits: the smallest batch, or the smallest that need not
+// accumulate.
 static int64_t choose_least(struct asking *ask, struct plan_batches every) {
     const int64_t least = every.values[every.count - 1], whole = ask->effective / ask->ranks;
     bool is_there = false;

@@ -3,11 +3,6 @@
 #include "job/question/question.h"
 #include "job/question/question_int.h"
 
-void question_add_guard(struct question *q, struct config_guard g) {
-    struct config_reading *r = &q->reading;
-    *arena_push(q->arena, &r->guards, &r->guard_count, &r->guard_capacity) = g;
-}
-
 static bool is_compile(const struct config_guard *g) {
     return str_is(g->kind, "compile");
 }
@@ -23,6 +18,8 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
     if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
         return false;
     if (is_compile(g)) return !q->plan.compile;
+    // Of LLaMA-Factory: who trains all weights trains these (model/adapter.py, _setup_lora_tuning).
+    if (str_is(config_last_key(g->path), "resize_vocab")) return q->plan.adapter.len > 0;
     const bool is_of_loss = str_is(g->kind, "objective") || str_is(g->kind, "preference");
     return !q->plan.inference || !is_of_loss;
 }

@@ -109,10 +109,10 @@ static void take_quant(struct question *q, const struct found *f) {
         return;
     }
     if (has_quantisation_guard(&q->reading)) return;
-    question_add_guard(q, (struct config_guard){.kind = STR("quantisation"),
-                                                .what = quant,
-                                                .path = STR("model"),
-                                                .value = f->model});
+    config_add_guard(
+        q->arena, &q->reading,
+        (struct config_guard){
+            .kind = STR("quantisation"), .what = quant, .path = STR("model"), .value = f->model});
 }
 
 // By a template, or by the tape of a model of that shape.

@@ -438,6 +438,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0 && !o->model && !o->tape) rc = question_several(q, why);
     if (rc < 0) return rc;
     question_adapter_check(q, o);
+    if (!o->tape) question_head_check(q);
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
     note_not_modelled(q, o->is_measured);
     for (ptrdiff_t i = 0; i < q->store.broken_count; i++)

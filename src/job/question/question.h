@@ -181,6 +181,9 @@ __attribute__((format(printf, 2, 3))) void question_say(struct question *q, cons
 struct str question_not_modelled(const struct question *q);
 // For a prediction that ends in an error and shows no notes: says the same on stderr. Returns rc.
 int question_failed(const struct question *q, int rc);
+// The guard that names another head than tapes and templates have; NULL: there is none.
+#define QUESTION_MASKED "a head for masked words"
+const struct config_guard *question_head(const struct question *q);
 bool question_counts_out(const struct question *q, const struct config_guard *g);
 // Whether a setting of the config that no role reads says torch.compile.
 bool question_says_compile(const struct question *q);

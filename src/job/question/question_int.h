@@ -10,8 +10,8 @@ void question_weights(struct question *q);
 // Of an adapter, after all else of the plan is taken: frozen weights in fp32 become a guard, and
 // what is known of them is counted.
 void question_frozen(struct question *q);
-// A setting that no row of a dialect names, as a guard of the config.
-void question_add_guard(struct question *q, struct config_guard g);
+// When the model and its loss are known: a head that is none of the counted ones becomes a guard.
+void question_head_check(struct question *q);
 
 // A model that is a folder of the user's own, as transformers reads it, its config.json, one of the
 // Hugging Face cache, or a copy of a known one under another owner: what counts is its shape.

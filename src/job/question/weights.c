@@ -28,25 +28,35 @@ void question_weights(struct question *q) {
 void question_frozen(struct question *q) {
     const struct config_value *v = &q->reading.values[CONFIG_WEIGHTS_DTYPE];
     const struct plan *p = &q->plan;
+    // loaders/model.py, should_convert: with an adapter, but not where FSDP shards four bits.
+    if (str_is(q->reading.dialect, "axolotl") && p->quant.len > 0 && p->shard.len == 0 &&
+        !str_is(p->loss, "cut"))
+        str_list_add(
+            q->arena, &q->notes,
+            STR("Axolotl casts embedding, norms and head back to bf16, which are counted in "
+                "fp32, with what goes from layer to layer: less is needed than this says"));
     bool is_full = str_find(v->text, STR("float32")) >= 0 || str_is(v->text, "fp32");
-    bool is_cast = p->precision == PLAN_BF16 || p->precision == PLAN_FP16 ||
-                   str_starts(p->shard, STR("zero"));
+    bool is_cast =
+        p->precision == PLAN_BF16 || p->precision == PLAN_FP16 || str_starts(p->shard, STR("zero"));
     if (!is_full || is_cast || p->inference || p->adapter.len == 0) return;
-    struct str said = v->assumed ? str_format(q->arena, "not said: %.*s, the default from trl 0.27 on",
-                                              STR_ARG(v->text))
-                                 : v->text;
+    struct str said =
+        v->assumed
+            ? str_format(q->arena, "not said: %.*s, the default from trl 0.27 on", STR_ARG(v->text))
+            : v->text;
     struct str path = v->assumed ? STR("dtype") : v->path;
     if (p->quant.len > 0) {
-        str_list_format(q->arena, &q->notes,
-                        "%.*s (%.*s): four-bit layers are computed in fp32 before autocast takes "
-                        "them: weights that are made anew, and inputs of layers, of more bytes than "
-                        "counted",
-                        STR_ARG(path), STR_ARG(said));
+        str_list_format(
+            q->arena, &q->notes,
+            "%.*s (%.*s): four-bit layers are computed in fp32 before autocast takes "
+            "them: weights that are made anew, and inputs of layers, of more bytes than "
+            "counted",
+            STR_ARG(path), STR_ARG(said));
         return;
     }
     q->plan.frozen_fp32 = true;
-    question_add_guard(q, (struct config_guard){.kind = STR("weights"),
-                                                .what = STR("frozen weights in fp32"),
-                                                .path = path,
-                                                .value = said});
+    config_add_guard(q->arena, &q->reading,
+                     (struct config_guard){.kind = STR("weights"),
+                                           .what = STR("frozen weights in fp32"),
+                                           .path = path,
+                                           .value = said});
 }

@@ -147,6 +147,16 @@ static struct str read_quant(const struct reader *r) {
     return is_double ? STR("nf4-dq") : STR("nf4");
 }
 
+// Of architectures: ["BertForMaskedLM"], which is the checkpoint's.
+static struct str read_head(const struct reader *r) {
+    static const struct str sign = {"For", 3};
+    const json_t *first = json_array_get(json_object_get(r->config, "architectures"), 0);
+    const struct str name = str_of(json_is_string(first) ? json_string_value(first) : "");
+    const ptrdiff_t at = str_find(name, sign);
+    return at < 0 ? (struct str){0}
+                  : str_copy(r->table->arena, str_slice(name, at + sign.len, name.len));
+}
+
 static int read_object(struct reader *r, struct shape *s, struct fail *why) {
     struct shape_extras more;
     int rc = read_family(r, s, why);
@@ -162,6 +172,7 @@ static int read_object(struct reader *r, struct shape *s, struct fail *why) {
     s->unlike = shape_unlike(r->table->arena, r->family, r->config);
     s->more = read_more(r);
     s->quant = read_quant(r);
+    s->head = read_head(r);
     s->parameters = shape_parameters(r->family, s, &more);
     return 0;
 }

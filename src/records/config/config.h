@@ -198,8 +198,8 @@ struct str config_last_key(struct str path);
 
 // A setting that changes what memory is needed and that the forecast does not count.
 struct config_guard {
-    struct str kind;        // adapter, quantisation, sharding, offload, parallel, objective, frozen
-    struct str what;        // "LoRA"
+    struct str kind; // adapter, quantisation, sharding, offload, parallel, objective, frozen, …
+    struct str what; // "LoRA"
     struct str path, value; // value empty: a list or a map
     struct str file;        // the file it stands in, where that is another
     int line;
@@ -235,6 +235,9 @@ struct config_reading {
     // reads, evaluation batches that stay as they are, …
     struct str_list warnings;
 };
+
+// A setting that no row of a dialect names.
+void config_add_guard(struct arena *a, struct config_reading *r, struct config_guard g);
 
 // Finds the dialect and every role. A file that is not a training config at all (wandb record,
 // sweep, data set, model description, CI) gives 0 with editable false and the reason in refusal.

@@ -150,6 +150,10 @@ static bool is_named(const struct reader *r, const struct config_guard *g) {
     return false;
 }
 
+void config_add_guard(struct arena *a, struct config_reading *r, struct config_guard g) {
+    *arena_push(a, &r->guards, &r->guard_count, &r->guard_capacity) = g;
+}
+
 static void add_guard(struct reader *r, const struct guard_row *row, const struct entry *e) {
     struct config_node *n =
         config_node_follow(config_node_referenced(r->arena, r->config, e->value));
@@ -162,9 +166,7 @@ static void add_guard(struct reader *r, const struct guard_row *row, const struc
         .value = shown(n->kind == NODE_SCALAR ? text : (struct str){0}),
         .line = e->key->line};
     if (e->value->file > 0) g.file = r->config->files.items[e->value->file - 1];
-    if (g.what.len == 0 || is_named(r, &g)) return;
-    struct config_reading *to = r->reading;
-    *arena_push(r->arena, &to->guards, &to->guard_count, &to->guard_capacity) = g;
+    if (g.what.len > 0 && !is_named(r, &g)) config_add_guard(r->arena, r->reading, g);
 }
 
 static struct str_list patterns_of(struct arena *a, const struct guard_row *row) {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which head the model is trained with. Tapes and templates of decoders have one for the next word,
+// those of encoders one for classes of sequences; another one is named, never counted silently as
+// theirs. A config says it by its script, its class or its settings (guard.head of
+// data/dialects.tsv); where it does not, a config.json says which one the checkpoint has.
+#include "job/question/question_int.h"
+
+static const char classes[] = "a head for classes";
+static const struct {
+    const char *kind, *head, *what; // of the shape; the end of a class's name (transformers 5.23)
+} heads[] = {
+    {"encoder", "MaskedLM", QUESTION_MASKED},
+    {"encoder", "PreTraining", QUESTION_MASKED},
+    {"encoder", "CausalLM", "a head for the next word"},
+    {"encoder", "MultipleChoice", "a head for multiple choice"},
+    {"decoder", "SequenceClassification", classes},
+    {"decoder", "TokenClassification", classes},
+    {"decoder", "QuestionAnswering", "a head for the places of answers"},
+};
+
+static ptrdiff_t find(const struct question *q) {
+    ptrdiff_t i = 0;
+    while (i < q->reading.guard_count && !str_is(q->reading.guards[i].kind, "head")) i++;
+    return i;
+}
+
+const struct config_guard *question_head(const struct question *q) {
+    const ptrdiff_t at = find(q);
+    return at < q->reading.guard_count ? &q->reading.guards[at] : NULL;
+}
+
+static void take_checkpoint(struct question *q, const struct shape *s) {
+    // A checkpoint of masked words is mostly trained to classify: the number of classes says so.
+    if (str_is(s->kind, "encoder") && q->plan.classes > 0) return;
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        if (!str_is(s->kind, heads[i].kind) || !str_is(s->head, heads[i].head)) continue;
+        config_add_guard(q->arena, &q->reading, (struct config_guard){.kind = STR("head"),
+                                                    .what = str_of(heads[i].what),
+                                                    .path = STR("architectures"),
+                                                    .value = s->head});
+    }
+}
+
+void question_head_check(struct question *q) {
+    const struct shape *s = q->shape.type.len > 0 ? &q->shape : NULL;
+    struct config_reading *r = &q->reading;
+    const ptrdiff_t at = find(q);
+    if (q->plan.inference || q->plan.model.len == 0) return;
+    if (!s && forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) < 0) return;
+    const bool is_decoder = s && str_is(s->kind, "decoder");
+    if (at < r->guard_count) {
+        const bool is_counted = str_is(r->guards[at].what, classes) && !is_decoder;
+        if (is_counted) r->guards[at] = r->guards[--r->guard_count];
+    } else if (s && !str_starts(q->plan.loss, STR("reward"))) { // whose head is for one number
+        take_checkpoint(q, s);
+    }
+}
