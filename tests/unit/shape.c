@@ -154,7 +154,7 @@ static void weights_in_few_bits_are_in_the_config(void **state) {
          "nf4-dq"},
         {",\"quantization_config\":{\"load_in_4bit\":true}", "fp4"}, // bitsandbytes' default
         {",\"quantization_config\":{\"load_in_8bit\":true}", "8-bit weights"},
-        {",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4}", "gptq"},
+        {",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4}", "gptq, 4 bits"},
         {",\"quantization_config\":{}", "quantised weights"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

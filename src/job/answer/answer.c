@@ -332,10 +332,11 @@ int answer_at(struct question *q, const struct forecast_card *card, int64_t batc
     return measure(q, ret, why);
 }
 
-static void add_row(struct show_table *t, struct arena *a, const struct answer *answer) {
+static void add_row(struct show_table *t, const struct question *q, const struct answer *answer) {
+    struct arena *a = q->arena;
     const struct plan *p = &answer->plan;
     const struct answer_memory m = answer_memory(answer);
-    enum answer_verdict verdict = answer_verdict(answer);
+    const struct answer_word word = answer_word(q, answer);
     show_table_cell(t, SHOW_STRONG, show_gpu_name(answer->card.gpu.name));
     show_table_format(t, SHOW_STRONG, "%lld", (long long)p->batch);
     show_table_format(t, SHOW_STRONG, "%lld", (long long)p->accumulation);
@@ -345,11 +346,11 @@ static void add_row(struct show_table *t, struct arena *a, const struct answer *
     show_table_cell(t, SHOW_DIM, unit_bytes(a, m.worst_bytes));
     show_table_cell(t, SHOW_PLAIN, unit_bytes(a, m.usable_bytes));
     show_table_cell(t, SHOW_PLAIN, unit_bytes(a, m.headroom_bytes));
-    show_table_cell(t, answer_verdict_tone(verdict), str_of(say(answer_verdict_name(verdict))));
+    show_table_cell(t, word.tone, str_of(say(word.name)));
 }
 
-void answer_table(struct arena *a, const struct answer *answers, int count, struct show_style style,
-                  struct buf *out) {
+void answer_table(const struct question *q, const struct answer *answers, int count,
+                  struct show_style style, struct buf *out) {
     static const struct show_heading columns[] = {
         {"GPU", SHOW_LEFT},         {"batch", SHOW_RIGHT},    {"accum.", SHOW_RIGHT},
         {"effective", SHOW_RIGHT},  {"precision", SHOW_LEFT}, {"expected", SHOW_RIGHT},
@@ -357,10 +358,10 @@ void answer_table(struct arena *a, const struct answer *answers, int count, stru
         {"verdict", SHOW_LEFT},     {NULL, SHOW_LEFT}};
     static const char *const gives_way[] = {"headroom", "effective", "worst case", "precision",
                                             NULL};
-    struct show_table t = show_table_new(a, (struct str){0});
+    struct show_table t = show_table_new(q->arena, (struct str){0});
     show_table_columns(&t, columns);
     show_table_gives_way(&t, gives_way);
-    for (int i = 0; i < count; i++) add_row(&t, a, &answers[i]);
+    for (int i = 0; i < count; i++) add_row(&t, q, &answers[i]);
     show_table_text(&t, style, out);
 }
 

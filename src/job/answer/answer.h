@@ -66,8 +66,8 @@ json_t *answer_document(struct question *q, const struct answer *answers, int co
 int answer_print_json(struct question *q, const struct answer *answers, int count,
                       struct fail *why);
 // A table with a row an answer.
-void answer_table(struct arena *a, const struct answer *answers, int count, struct show_style style,
-                  struct buf *out);
+void answer_table(const struct question *q, const struct answer *answers, int count,
+                  struct show_style style, struct buf *out);
 // Notes as a bulleted list.
 void answer_notes(const struct str_list *notes, struct show_style style, struct buf *out);
 // What the answer does not count, to be said beside the verdict; and the others.
@@ -105,6 +105,13 @@ enum answer_verdict { ANSWER_FITS, ANSWER_TIGHT, ANSWER_NOT };
 enum answer_verdict answer_verdict(const struct answer *answer);
 const char *answer_verdict_name(enum answer_verdict verdict); // "FITS TIGHTLY"
 enum show_tone answer_verdict_tone(enum answer_verdict verdict);
+// The same of an answer as it is said: NOT COUNTED where it would be DOES NOT FIT, but of another
+// training, as what the config shares, moves away or freezes is not counted.
+struct answer_word {
+    const char *name;
+    enum show_tone tone;
+};
+struct answer_word answer_word(const struct question *q, const struct answer *answer);
 
 // Of the whole GPU, with what others hold.
 struct answer_memory {

@@ -140,7 +140,7 @@ void answer_breakdown_bar(struct question *q, struct answer *answer, struct show
         .mark = (double)m.usable_bytes * (1 - answer->card.margin),
         .mark_text = str_format(a, _("margin: %.0f %% kept free"), answer->card.margin * 100),
         .text = unit_bytes(a, m.usable_bytes),
-        .tone = answer_verdict_tone(answer_verdict(answer)),
+        .tone = answer_word(q, answer).tone,
     };
     buf_byte(out, '\n');
     show_bar(&bar, style, out);
@@ -386,7 +386,7 @@ static void add_figures(struct question *q, const struct answer *answer, struct 
 }
 
 struct str answer_breakdown_html(struct question *q, struct answer *answer) {
-    const enum answer_verdict verdict = answer_verdict(answer);
+    const struct answer_word word = answer_word(q, answer);
     struct sim_holders h = holders_of(q, answer);
     int64_t whole = h.allocated_bytes > 0 ? h.allocated_bytes : 1;
     struct buf page = buf_new(q->arena);
@@ -397,7 +397,7 @@ struct str answer_breakdown_html(struct question *q, struct answer *answer) {
                               STR_ARG(answer->card.gpu.name), (long long)p->batch,
                               (long long)p->accumulation, plan_precision_name(p->precision)),
                    live.scripts, live.script_count);
-    html_verdict(&page, answer_verdict_tone(verdict), str_of(answer_verdict_name(verdict)),
+    html_verdict(&page, word.tone, str_of(word.name),
                  peak_sentence(q, &h));
     if (question_not_modelled(q).len > 0) html_paragraph(&page, SHOW_WARN, q->notes.items[0]);
     add_figures(q, answer, &page);

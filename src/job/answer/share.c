@@ -24,7 +24,7 @@ static struct str command_text(const struct shared *s) {
 static void draw(const struct shared *s, struct buf *out) {
     struct arena *a = s->q->arena;
     const struct answer_memory m = answer_memory(s->answer);
-    const enum answer_verdict verdict = answer_verdict(s->answer);
+    const struct answer_word word = answer_word(s->q, s->answer);
     const struct answer_said said = answer_said(s->q, s->answer, s->changes);
     const struct answer_parts parts = answer_parts(s->q, s->answer);
     const struct str lines[] = {
@@ -41,8 +41,8 @@ static void draw(const struct shared *s, struct buf *out) {
         {STR("headroom"), m.headroom_bytes > 0 ? unit_bytes(a, m.headroom_bytes) : STR("none")},
     };
     const struct chart_card card = {
-        .tone = answer_verdict_tone(verdict),
-        .word = str_of(answer_verdict_name(verdict)),
+        .tone = word.tone,
+        .word = str_of(word.name),
         .text = said.sentence,
         .lines = lines,
         .line_count = (int)(sizeof lines / sizeof *lines),

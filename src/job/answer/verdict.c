@@ -10,12 +10,9 @@
 // What others hold is worth a word from this share of the GPU's memory on: a desktop is not.
 static const double busy_share = 0.05;
 
-static const struct {
-    const char *name;
-    enum show_tone tone;
-} verdicts[] = {[ANSWER_FITS] = {"FITS", SHOW_GOOD},
-                [ANSWER_TIGHT] = {"FITS TIGHTLY", SHOW_WARN},
-                [ANSWER_NOT] = {"DOES NOT FIT", SHOW_BAD}};
+static const struct answer_word verdicts[] = {[ANSWER_FITS] = {"FITS", SHOW_GOOD},
+                                              [ANSWER_TIGHT] = {"FITS TIGHTLY", SHOW_WARN},
+                                              [ANSWER_NOT] = {"DOES NOT FIT", SHOW_BAD}};
 
 const char *answer_verdict_name(enum answer_verdict verdict) {
     return verdicts[verdict].name;
@@ -56,6 +53,21 @@ enum answer_verdict answer_verdict(const struct answer *answer) {
     if (answer->peak.verdict == FORECAST_OOM) return ANSWER_NOT;
     if (answer->peak.verdict == FORECAST_AT_RISK || !answer->fits) return ANSWER_TIGHT;
     return m.worst_bytes <= m.usable_bytes ? ANSWER_FITS : ANSWER_TIGHT;
+}
+
+// What makes it another training than was asked for; empty: nothing, or it fits all the same.
+static struct str uncounted(const struct question *q, const struct answer *answer,
+                            bool *ret_is_bound) {
+    *ret_is_bound = false;
+    if (answer_verdict(answer) != ANSWER_NOT) return (struct str){0};
+    return question_uncounted(q, ret_is_bound);
+}
+
+struct answer_word answer_word(const struct question *q, const struct answer *answer) {
+    bool is_bound = false;
+    if (uncounted(q, answer, &is_bound).len > 0)
+        return (struct answer_word){"NOT COUNTED", SHOW_WARN};
+    return verdicts[answer_verdict(answer)];
 }
 
 // --- Figures -------------------------------------------------------------------------------------
@@ -125,8 +137,18 @@ static struct str sentence(struct question *q, const struct answer *answer) {
         buf_format(&text, _("%s held by others%s%.*s%s; "), unit_bytes(a, card->others_bytes).p,
                    is_known ? " (" : "", STR_ARG(card->others), is_known ? ")" : "");
     }
-    buf_format(&text, _("batch %.*s on %.*s: %.*s"), STR_ARG(answer_batch_text(a, &answer->plan)),
-               STR_ARG(show_gpu_name(card->gpu.name)), STR_ARG(answer_memory_text(a, &m)));
+    bool is_bound = false;
+    struct str batch = answer_batch_text(a, &answer->plan), gpu = show_gpu_name(card->gpu.name);
+    struct str memory = answer_memory_text(a, &m), without = uncounted(q, answer, &is_bound);
+    if (without.len == 0)
+        buf_format(&text, _("batch %.*s on %.*s: %.*s"), STR_ARG(batch), STR_ARG(gpu),
+                   STR_ARG(memory));
+    else if (is_bound)
+        buf_format(&text, _("%.*s: batch %.*s on %.*s: at most %.*s"), STR_ARG(without),
+                   STR_ARG(batch), STR_ARG(gpu), STR_ARG(memory));
+    else
+        buf_format(&text, _("%.*s: batch %.*s on %.*s: without it %.*s"), STR_ARG(without),
+                   STR_ARG(batch), STR_ARG(gpu), STR_ARG(memory));
     add_worst(&m, &text);
     if (answer_host_is_short(answer))
         buf_format(&text, _("; the host has %s of the %s that offload needs"),
@@ -189,6 +211,10 @@ static const struct forecast_remedy *remedy_at(const struct answer *answer, ptrd
 // What is enough, at most two of it: the remedies come with those that are enough first.
 static struct str remedy_text(struct question *q, const struct answer *answer) {
     struct buf text = buf_new(q->arena);
+    bool is_bound = false;
+    if (uncounted(q, answer, &is_bound).len > 0)
+        return str_of(_("Whether it fits is not known: trials say it (batchfit fit --config FILE "
+                        "-- COMMAND)."));
     const struct forecast_peak *peak = &answer->peak;
     int64_t beside = peak->overhead_bytes + answer->card.others_bytes;
     for (ptrdiff_t i = 0; i < 2; i++) {
@@ -245,17 +271,18 @@ struct str answer_verdict_text(struct question *q, const struct answer *answer) 
     struct str text = said.sentence;
     if (verdict == ANSWER_NOT)
         text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(said.advice));
-    return str_format(q->arena, "%s  %.*s", verdicts[verdict].name, STR_ARG(text));
+    return str_format(q->arena, "%s  %.*s", answer_word(q, answer).name, STR_ARG(text));
 }
 
 void answer_verdict_show(struct question *q, const struct answer *answer, bool changes,
                          struct show_style style, struct buf *out) {
     enum { GAP = 4, UNKNOWN_WIDTH = 100 }; // a pipe's
     enum answer_verdict verdict = answer_verdict(answer);
+    const struct answer_word word = answer_word(q, answer);
     const struct answer_said said = answer_said(q, answer, changes);
-    struct str name = str_of(say(verdicts[verdict].name)), text = said.sentence, more = said.change;
+    struct str name = str_of(say(word.name)), text = said.sentence, more = said.change;
     int column = show_width(name) + 2, width = style.width > 0 ? style.width : UNKNOWN_WIDTH;
-    show_text(out, style, verdicts[verdict].tone, name);
+    show_text(out, style, word.tone, name);
     buf_add(out, STR("  "));
     if (verdict == ANSWER_NOT) {
         text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(said.advice));
@@ -297,8 +324,10 @@ void answer_verdict_show_all(struct question *q, const struct answer *answers, i
     }
     if (q->effective > 0) buf_format(&text, _(", effective batch %lld"), (long long)q->effective);
     if (fitting > 0 && worst == ANSWER_NOT) worst = ANSWER_TIGHT;
-    struct str name = str_of(say(verdicts[fitting > 0 ? ANSWER_FITS : ANSWER_NOT].name));
-    show_text(out, style, verdicts[worst].tone, name);
+    struct answer_word word = verdicts[ANSWER_FITS];
+    if (fitting == 0) word = count > 0 ? answer_word(q, &answers[0]) : verdicts[ANSWER_NOT];
+    struct str name = str_of(say(word.name));
+    show_text(out, style, fitting > 0 ? verdicts[worst].tone : word.tone, name);
     buf_add(out, STR("  "));
     show_prose(out, style, SHOW_PLAIN, buf_str(&text), show_width(name) + 2, 2);
 }

@@ -67,7 +67,7 @@ static void show_all(struct question *q, struct answer *answers, int count, stru
     answer_loud_notes(&q->notes, style, out);
     answer_breakdown_headline(q, &answers[0], style, out);
     buf_byte(out, '\n');
-    answer_table(q->arena, answers, count, style, out);
+    answer_table(q, answers, count, style, out);
 }
 
 static void show(struct question *q, struct answer *answers, int count, bool changes,
@@ -81,7 +81,8 @@ static void show(struct question *q, struct answer *answers, int count, bool cha
         show_all(q, answers, count, style, &out);
     buf_byte(&out, '\n');
     if (o->profile_memory) answer_breakdown_tables(q, &answers[0], style, &out);
-    if (!answers[0].fits) {
+    bool is_bound; // what would make another training fit says nothing of this one
+    if (!answers[0].fits && question_uncounted(q, &is_bound).len == 0) {
         answer_breakdown_remedies(q, &answers[0], style, &out);
         buf_byte(&out, '\n');
     }

@@ -34,3 +34,27 @@ struct str question_not_modelled(const struct question *q) {
     }
     return buf_str(&text);
 }
+
+// Sharding and offload only take bytes off a GPU, but for layers that are gathered early; of the
+// others a training of the same size may need more in one place and less in another.
+static bool lowers(const struct config_guard *g, bool surely) {
+    static const char *const sure[] = {"sharding", "offload", NULL};
+    static const char *const likely[] = {"adapter", "quantisation", "frozen", "parallel", NULL};
+    if (str_is(g->what, "FSDP that gathers early in forward")) return false;
+    return str_is_one_of(g->kind, sure) || (!surely && str_is_one_of(g->kind, likely));
+}
+
+struct str question_uncounted(const struct question *q, bool *ret_is_bound) {
+    struct buf text = buf_new(q->arena);
+    bool is_less = false, is_bound = true;
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
+        const struct config_guard *g = &q->reading.guards[i];
+        if (!question_counts_out(q, g)) continue;
+        is_less |= lowers(g, false);
+        is_bound &= lowers(g, true);
+        if (str_find(buf_str(&text), g->what) < 0)
+            buf_format(&text, "%s%.*s", text.count > 0 ? ", " : "", STR_ARG(g->what));
+    }
+    *ret_is_bound = is_bound;
+    return is_less ? buf_str(&text) : (struct str){0};
+}

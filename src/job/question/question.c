@@ -61,7 +61,7 @@ static struct str guard_text(const struct question *q, bool is_measured) {
 
 int question_failed(const struct question *q, int rc) {
     struct str text = guard_text(q, false);
-    if (text.len > 0) out_say(stderr, "batchfit: %.*s\n", STR_ARG(text));
+    if (text.len > 0 && q->reading.conflict.len == 0) out_say(stderr, "batchfit: %.*s\n", STR_ARG(text));
     return rc;
 }
 
@@ -120,6 +120,10 @@ static int read_config(struct question *q, struct question_options *o, struct fa
     if (rc < 0) return rc;
     q->has_config = true;
     if (q->reading.stops) return no_training(q, why);
+    if (q->reading.conflict.len > 0 && !o->inference) {
+        fail_set(why, FAIL_INPUT, "%.*s", STR_ARG(q->reading.conflict));
+        return fail_hint(why, "the training would not begin: correct it first");
+    }
     if (!q->reading.editable && q->reading.refusal.len > 0) question_note(q, q->reading.refusal);
     for (ptrdiff_t i = 0; i < q->reading.warnings.count; i++) {
         question_note(q, q->reading.warnings.items[i]);

@@ -50,3 +50,16 @@ void question_loss_check(struct question *q, const struct question_options *o);
 void question_add_engine(const struct plan *p, const struct gpu *gpu, struct gpu_overhead *o);
 // Whether a guard of the config is in the plan.
 bool question_loss_models(const struct question *q, const struct config_guard *g);
+
+// torch's FSDP of a config.
+
+// What it is as a shard of a plan, "fsdp2:offload"; empty: it is none, or more than templates have.
+// Its own checkpointing of the layers, which is as transformers', goes into the plan.
+struct str question_fsdp(struct question *q);
+// Which of torch's two a guard says. "": neither, or one of them with more to it: Axolotl makes
+// groups of its own of an adapter's layers.
+const char *question_fsdp_of(const struct question *q, const struct config_guard *g);
+// accelerate's least size of a group, which counts only where groups are made by size.
+bool question_fsdp_unused(const struct question *q, const struct config_guard *g);
+// Offload and checkpointing beside FSDP that the plan has; what changes nothing of FSDP2.
+bool question_fsdp_extra(const struct question *q, const struct config_guard *g);

@@ -8,7 +8,7 @@
 static const char *const unmodelled[] = {"fsdp", "hsdp", "zero", "tp", "pp", "cp", NULL};
 
 // data/dialects.tsv
-static const char titan_fsdp2[] = "torchtitan's FSDP2", fsdp_offload[] = "FSDP with offload";
+static const char titan_fsdp2[] = "torchtitan's FSDP2";
 
 static int bad_word(struct arena *a, struct str word, struct fail *why) {
     struct near near = {.typed = word};
@@ -75,75 +75,37 @@ static void add_own_way(struct question *q, const struct question_options *o) {
     *arena_push(q->arena, &r->guards, &r->guard_count, &r->guard_capacity) = r->several;
 }
 
-// Which of torch's two a config says; accelerate's own file means the first where it does not say
-// (FullyShardedDataParallelPlugin, 1.15), and so does Axolotl (0.13), transformers the second from
-// version 5 on. "": neither, or one of them with more to it: Axolotl makes groups of its own of an
-// adapter's layers (monkeypatch/accelerate/fsdp2.py). A file that says offload need not say "FSDP".
-static const char *fsdp_of(const struct question *q, const struct config_guard *g) {
-    static const char *const first[] = {"accelerate", "axolotl", NULL};
-    bool is_own = str_is(q->reading.dialect, "axolotl") && q->plan.adapter.len > 0;
-    if (str_is(q->reading.dialect, "torchtune")) return str_is(g->what, "FSDP2") ? "torchtune" : "";
-    if (str_is(g->what, "FSDP2")) return is_own ? "" : "fsdp2";
-    bool is_first = str_is_one_of(q->reading.dialect, first) &&
-                    (str_is(g->what, "FSDP") || str_is(g->what, fsdp_offload));
-    return is_first || str_is(g->what, "FSDP1") ? "fsdp1" : "";
-}
-
-// accelerate's least size of a group, which counts only where groups are made by size.
-static bool is_unused(const struct question *q, const struct config_guard *g) {
-    static const char *const keys[] = {"fsdp_min_num_params", "min_num_params", NULL};
-    return str_is_one_of(config_last_key(g->path), keys) &&
-           str_find(q->config.text, STR("TRANSFORMER_BASED_WRAP")) >= 0;
-}
-
 bool question_shard_models(const struct question *q, const struct config_guard *g) {
     struct plan_zero zero;
-    if (is_over_one(q, g) || is_unused(q, g) || question_titan_models(q, g)) return true;
+    if (is_over_one(q, g) || question_fsdp_unused(q, g) || question_titan_models(q, g)) return true;
     if (str_is(g->kind, "offload")) return models_offload(q->plan.shard, g->what);
     if (q->plan.shard.len == 0 || !str_is(g->kind, "sharding")) return false;
-    if (str_is(g->what, fsdp_offload)) return plan_fsdp_offloads(q->plan.shard);
+    if (question_fsdp_extra(q, g)) return true;
     // torchtitan's own is a recording's: no template has it
     bool is_titan = str_starts(q->plan.model, STR("titan:"));
     if (plan_zero_read(q->plan.shard, &zero)) return zero_stage(g) == zero.stage;
     if (is_titan) return str_is(g->what, titan_fsdp2);
-    if (plan_is_tune(q->plan.shard)) return plan_is_tune(str_of(fsdp_of(q, g)));
+    if (plan_is_tune(q->plan.shard)) return plan_is_tune(str_of(question_fsdp_of(q, g)));
     return plan_fsdp(q->plan.shard) > 0 &&
-           plan_fsdp(q->plan.shard) == plan_fsdp(str_of(fsdp_of(q, g)));
+           plan_fsdp(q->plan.shard) == plan_fsdp(str_of(question_fsdp_of(q, g)));
 }
 
-// transformers wraps by layer unless told otherwise; accelerate's own file has to say so.
-static bool is_by_layer(const struct question *q) {
-    return !str_is(q->reading.dialect, "accelerate") ||
-           str_find(q->config.text, STR("TRANSFORMER_BASED_WRAP")) >= 0;
-}
-
-static struct str config_fsdp(const struct question *q) {
-    struct str found = {0};
-    const struct config_guard *offload = NULL;
-    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
-        const struct config_guard *g = &q->reading.guards[i];
-        if (!str_is(g->kind, "sharding") || is_unused(q, g)) continue;
-        if (str_is(g->what, fsdp_offload)) {
-            offload = g;
-            continue;
-        }
-        struct str said = str_of(fsdp_of(q, g));
-        if (said.len == 0 || (found.len > 0 && !str_equal(said, found))) return (struct str){0};
-        found = said;
-    }
-    if (!is_by_layer(q)) return (struct str){0};
-    if (offload && found.len == 0) found = str_of(fsdp_of(q, offload));
-    return offload ? plan_offload(q->arena, found, STR("all")) : found;
-}
-
-// Stage 3 is a matter of numbers: those of a DeepSpeed file that is read, or DeepSpeed's own where
-// accelerate's file says the stage itself.
-static bool has_numbers(const struct question *q, const struct config_guard *g) {
+static bool has_numbers(const struct question *q) {
     for (int i = CONFIG_ZERO_BUCKET; i <= CONFIG_ZERO_GROUP; i++) {
         const struct config_value *v = &q->reading.values[i];
         if (v->type != CONFIG_ABSENT && !v->assumed) return true;
     }
-    return str_ends(g->path, STR("deepspeed_config.zero_stage"));
+    return false;
+}
+
+// The numbers are DeepSpeed's own where its file, or accelerate's, says none of them; a program
+// that only calls its option zero_stage makes a DeepSpeed config of its own.
+static bool is_deepspeeds(const struct question *q, const struct config_guard *g) {
+    static const char *const files[] = {"deepspeed", "deepspeed_config", "deepspeed_config_file",
+                                        NULL};
+    return has_numbers(q) || str_ends(g->path, STR("deepspeed_config.zero_stage")) ||
+           str_ends(g->path, STR("zero_optimization.stage")) ||
+           str_is_one_of(config_last_key(g->path), files);
 }
 
 // The stage that the config says, once or several times; 0: none, several, or more than that.
@@ -154,7 +116,7 @@ static int config_stage(const struct question *q) {
         if (!str_is(g->kind, "sharding")) continue;
         int said = zero_stage(g);
         if (said == 0 || (stage > 0 && said != stage)) return 0;
-        if (said == 3 && !has_numbers(q, g)) return 0;
+        if (said == 3 && !is_deepspeeds(q, g)) return 0;
         stage = said;
     }
     return stage <= 3 ? stage : 0;
@@ -201,22 +163,43 @@ static void put_places(struct buf *text, const struct config_value *values, int 
     if (is_away && !is_pinned) buf_add(text, STR(":paged"));
 }
 
+// ms-swift's own files, by their names (3602360a5623, swift/config/zero1.json and its neighbours).
+static const struct {
+    const char *name, *shard;
+} swift_files[] = {{"zero1", "zero1:200000000"},
+                   {"zero2", "zero2:200000000"},
+                   {"zero2_offload", "zero2:200000000:optimizer=cpu"},
+                   {"zero3", "zero3:auto"},
+                   {"zero3_offload", "zero3:auto:optimizer=cpu:param=cpu"}};
+
+static struct str swift_zero(const struct question *q) {
+    bool is_swift = str_is(q->reading.dialect, "swift");
+    for (ptrdiff_t i = 0; is_swift && i < q->reading.guard_count; i++)
+        for (size_t k = 0; k < sizeof swift_files / sizeof *swift_files; k++)
+            if (str_is(q->reading.guards[i].value, swift_files[k].name) &&
+                str_is(config_last_key(q->reading.guards[i].path), "deepspeed"))
+                return str_of(swift_files[k].shard);
+    return (struct str){0};
+}
+
 // "zero2:500000000:overlap" of the DeepSpeed file's numbers. Empty: it shards otherwise, or more
 // than that.
-static struct str config_zero(const struct question *q) {
+static struct str config_zero(struct question *q) {
     const struct config_value *values = q->reading.values, *bucket = &values[CONFIG_ZERO_BUCKET];
     const struct config_value *overlap = &values[CONFIG_ZERO_OVERLAP];
     int stage = config_stage(q);
     if (stage == 0) return (struct str){0};
     struct buf text = buf_new(q->arena);
+    struct str shipped = swift_zero(q);
+    if (shipped.len > 0) return shipped;
     buf_format(&text, "zero%d", stage);
     // Stage 3 overlaps unless told not to (deepspeed/runtime/zero/config.py, overlap_comm_valid).
     bool is_said = overlap->type != CONFIG_ABSENT && !overlap->assumed;
     bool overlaps = is_said || stage < 3 ? overlap->boolean : true;
     if (str_is(bucket->text, "auto"))
         buf_format(&text, ":auto");
-    else if (is_elements(bucket, 1))
-        buf_format(&text, ":%lld", (long long)bucket->number);
+    else if (is_elements(bucket, 0)) // of 0, each gradient is reduced as it comes
+        buf_format(&text, ":%lld", bucket->number < 1 ? 1LL : (long long)bucket->number);
     else if (overlaps || stage == 3)
         buf_format(&text, ":%lld", (long long)PLAN_ZERO_BUCKET);
     if (overlaps) buf_format(&text, ":overlap");
@@ -227,6 +210,10 @@ static struct str config_zero(const struct question *q) {
         if (!put_number(&text, v, (enum plan_zero_number)i, &so_far)) return (struct str){0};
     }
     put_places(&text, values, stage);
+    if (stage == 3 && !has_numbers(q))
+        str_list_format(q->arena, &q->notes,
+                        "the config says no sizes of ZeRO stage 3: DeepSpeed's defaults are "
+                        "counted (transformers' \"auto\" needs less)");
     return buf_str(&text);
 }
 
@@ -265,7 +252,7 @@ static int add_offload(struct question *q, const char *what, struct fail *why) {
 
 static int fill_shard(struct question *q, const struct question_options *o, struct fail *why) {
     add_own_way(q, o);
-    if (!o->shard && !q->plan.inference) q->plan.shard = config_fsdp(q);
+    if (!o->shard && !q->plan.inference) q->plan.shard = question_fsdp(q);
     if (!o->shard && !q->plan.inference && q->plan.shard.len == 0) q->plan.shard = config_zero(q);
     if (!o->shard) return question_titan(q, o, why);
     struct str word = str_of(o->shard);

@@ -74,14 +74,13 @@ int question_titan(struct question *q, const struct question_options *o, struct 
 
 int question_titan_ranks(const struct question *q, const struct question_options *o,
                          int64_t *ret_ranks, struct fail *why) {
-    int64_t by = q->plan.tensor_parallel;
+    int64_t by = q->plan.tensor_parallel > 1 ? q->plan.tensor_parallel : q->reading.sharing;
     *ret_ranks = o->ranks;
     if (!o->gpus_in_all || by < 2) return 0;
     if (o->ranks % by != 0)
-        return fail_set(why, FAIL_INPUT,
-                        "%lld GPUs cannot be divided into groups of %lld that split "
-                        "each layer",
-                        (long long)o->ranks, (long long)by);
+        return fail_set(why, FAIL_INPUT, "%lld GPUs cannot be divided into groups of %lld that %s",
+                        (long long)o->ranks, (long long)by,
+                        q->plan.tensor_parallel > 1 ? "split each layer" : "share each sample");
     *ret_ranks = o->ranks / by;
     return 0;
 }

@@ -101,9 +101,41 @@ struct plan forecast_trained(const struct plan *p) {
 
 enum { PAGE = 16 }; // tokens of a block of vLLM's cache on a GPU (vllm/config/cache.py, block_size)
 
+// Bits of a stored weight: bitsandbytes has a scale of 32 bits for 64 weights, quantised again one
+// of 8 and little more; AWQ and GPTQ one of 16 and a zero for a group, mostly of 128.
+static double stored_bits(struct str quant) {
+    static const struct {
+        const char *name;
+        double bits;
+    } known[] = {{"nf4", 4.5}, {"fp4", 4.5}, {"nf4-dq", 4.13}, {"8-bit weights", 8}, {"fp8", 8}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (str_is(quant, known[i].name)) return known[i].bits;
+    struct str rest = quant;
+    str_cut(&rest, ',');
+    struct str words = str_trim(rest), number = str_cut(&words, ' ');
+    int64_t bits = 0;
+    return str_is(words, "bits") && str_to_i64(number, &bits) && bits > 0 && bits < 16
+               ? (double)bits + (16.0 + (double)bits) / 128
+               : 0;
+}
+
+// Matrices of layers are stored so, the embedding and the head are not.
+static struct str weights_text(struct forecast *f, const struct shape *s, int64_t whole) {
+    struct arena *a = f->arena;
+    const double bits = stored_bits(s->quant);
+    const int64_t plain = (s->tied ? 1 : 2) * s->vocabulary * s->hidden;
+    struct str text = unit_bytes(a, whole);
+    if (s->quant.len == 0) return text;
+    if (bits <= 0 || s->parameters <= plain)
+        return str_format(a, "less than %.*s (%.*s)", STR_ARG(text), STR_ARG(s->quant));
+    double bytes = (double)(s->parameters - plain) * bits / 8 + (double)plain * 2;
+    return str_format(a, "about %.*s (%.*s)", STR_ARG(unit_bytes(a, (int64_t)bytes)),
+                      STR_ARG(s->quant));
+}
+
 // What a server with a paged cache makes of the same sizes: blocks of keys and values of all
 // layers.
-static void note_server(struct forecast *f, const struct tape_generation *g,
+static void note_server(struct forecast *f, const struct tape_generation *g, const struct shape *s,
                         struct forecast_tape *t) {
     const int64_t token = 2 * g->layers * g->cached * g->held, tokens = g->prompt + g->completion;
     const int64_t pages = (tokens + PAGE - 1) / PAGE;
@@ -112,7 +144,7 @@ static void note_server(struct forecast *f, const struct tape_generation *g,
         "a server with a paged cache (vLLM): %.*s of weights, and %.*s for each sequence of "
         "%lld tokens (%lld blocks of %d tokens, %.*s each) in what its share of the GPU "
         "(gpu_memory_utilization) leaves beside its own passes",
-        STR_ARG(unit_bytes(f->arena, standing_bytes(t->tape))),
+        STR_ARG(weights_text(f, s, standing_bytes(t->tape))),
         STR_ARG(unit_bytes(f->arena, pages * PAGE * token)), (long long)tokens, (long long)pages,
         PAGE, STR_ARG(unit_bytes(f->arena, PAGE * token)));
 }
@@ -133,7 +165,7 @@ void forecast_note_generator(struct forecast *f, const struct plan *p, const str
             f->arena, &t->notes,
             "layers that look at %lld tokens keep no more of them: less than is counted",
             (long long)window);
-    note_server(f, &g, t);
+    note_server(f, &g, s, t);
 }
 
 static void note_generator(struct forecast *f, const struct plan *p, struct forecast_tape *t) {

@@ -131,6 +131,15 @@ static struct str read_more(const struct reader *r) {
     return text;
 }
 
+// "awq, 4 bits": of AWQ, GPTQ and their kind.
+static struct str in_bits(struct arena *a, const json_t *how, struct str method) {
+    const json_t *bits = json_object_get(how, "bits");
+    if (method.len == 0) method = STR("quantised weights");
+    return json_is_number(bits) ? str_format(a, "%.*s, %lld bits", STR_ARG(method),
+                                             (long long)json_number_value(bits))
+                                : method;
+}
+
 // What transformers would load the weights as; the words of bitsandbytes 0.43 and later.
 static struct str read_quant(const struct reader *r) {
     struct arena *a = r->table->arena;
@@ -141,7 +150,7 @@ static struct str read_quant(const struct reader *r) {
     if (is_bitsandbytes && json_is_true(json_object_get(how, "load_in_8bit")))
         return STR("8-bit weights");
     if (!is_bitsandbytes || !json_is_true(json_object_get(how, "load_in_4bit")))
-        return method.len > 0 ? method : STR("quantised weights");
+        return in_bits(a, how, method);
     if (!str_is(json_text_at(a, how, "bnb_4bit_quant_type"), "nf4")) return STR("fp4");
     bool is_double = json_is_true(json_object_get(how, "bnb_4bit_use_double_quant"));
     return is_double ? STR("nf4-dq") : STR("nf4");

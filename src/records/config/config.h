@@ -234,6 +234,10 @@ struct config_reading {
     // For the user to read, most important first: quoted numbers, a second batch_size that nothing
     // reads, evaluation batches that stay as they are, …
     struct str_list warnings;
+    struct str conflict; // what the trainer refuses, so that there is no training; empty: nothing
+    // Devices that share each sample (tensor, context and sequence parallel): ranks has been
+    // divided by them. 1: none do.
+    int64_t sharing;
 };
 
 // A setting that no row of a dialect names.

@@ -39,9 +39,9 @@ static void compare_number(struct reader *r, struct config_node *file, const str
                place);
         return;
     }
-    config_reader_warn(r, "%.*s: %s = %lld, but %s is %.*s%s: the trainer refuses the two",
-                       STR_ARG(place), p->key, (long long)theirs, config_role_name(p->role),
-                       STR_ARG(v->text), v->assumed ? " by default" : "");
+    config_reader_refuse(r, "%.*s: %s = %lld, but %s is %.*s%s: the trainer refuses the two",
+                         STR_ARG(place), p->key, (long long)theirs, config_role_name(p->role),
+                         STR_ARG(v->text), v->assumed ? " by default" : "");
     refuse(r, "another figure than the trainer's: correct one of the two first", place);
 }
 
@@ -54,10 +54,10 @@ static void compare_total(struct reader *r, struct config_node *file) {
     const struct str place = config_node_place(r->arena, r->config, n);
     int64_t step;
     if (micro > 0 && steps > 0 && !__builtin_mul_overflow(micro, steps, &step) && total % step) {
-        config_reader_warn(r,
-                           "%.*s: train_batch_size = %lld is no multiple of %lld x %lld: the "
-                           "trainer refuses the two",
-                           STR_ARG(place), (long long)total, (long long)micro, (long long)steps);
+        config_reader_refuse(r,
+                             "%.*s: train_batch_size = %lld is no multiple of %lld x %lld: the "
+                             "trainer refuses the two",
+                             STR_ARG(place), (long long)total, (long long)micro, (long long)steps);
     }
     refuse(r, "the effective batch stands there, and that file is not written: make it \"auto\"",
            place);
@@ -72,9 +72,42 @@ static void compare_precision(struct reader *r, struct config_node *file, const 
     const bool ours = str_ends(v->word, str_of(type));
     if (theirs == ours || str_is(v->text, "auto")) return;
     const struct str place = config_node_place(r->arena, r->config, n);
-    config_reader_warn(r,
-                       "%.*s: %s.enabled = %s, but precision is %.*s: the trainer refuses the two",
-                       STR_ARG(place), section, theirs ? "true" : "false", STR_ARG(v->word));
+    config_reader_refuse(
+        r, "%.*s: %s.enabled = %s, but precision is %.*s: the trainer refuses the two",
+        STR_ARG(place), section, theirs ? "true" : "false", STR_ARG(v->word));
+}
+
+// What DeepSpeed takes (deepspeed/runtime/zero/config.py, 0.19.8): four stages, no sizes below 0;
+// one above ELEMENTS_MOST is a slip.
+static const double ELEMENTS_MOST = 1LL << 40;
+
+static void check_zero(struct reader *r, struct config_node *zero) {
+    static const char *const sizes[] = {"reduce_bucket_size",
+                                        "allgather_bucket_size",
+                                        "stage3_prefetch_bucket_size",
+                                        "stage3_param_persistence_threshold",
+                                        "stage3_max_live_parameters",
+                                        "stage3_max_reuse_distance",
+                                        "sub_group_size",
+                                        NULL};
+    struct config_node *stage = item(zero, "stage");
+    struct scalar s = stage ? config_scalar_read(r->config, stage) : (struct scalar){0};
+    bool is_number = stage && (s.type == CONFIG_INT || s.type == CONFIG_FLOAT);
+    if (is_number && !(s.number >= 0 && s.number <= 3 && s.number == (double)s.integer))
+        config_reader_refuse(r, "%.*s: stage = %.*s: DeepSpeed's ZeRO has the stages 0 to 3",
+                             STR_ARG(config_node_place(r->arena, r->config, stage)),
+                             STR_ARG(stage->text));
+    for (int i = 0; sizes[i]; i++) {
+        struct config_node *n = item(zero, sizes[i]);
+        if (!n) continue;
+        s = config_scalar_read(r->config, n);
+        if (s.type != CONFIG_INT && s.type != CONFIG_FLOAT) continue;
+        if (s.number >= 0 && s.number <= ELEMENTS_MOST) continue;
+        config_reader_refuse(
+            r, "%.*s: %s = %.*s: %s", STR_ARG(config_node_place(r->arena, r->config, n)), sizes[i],
+            STR_ARG(n->text),
+            s.number < 0 ? "DeepSpeed takes no size below 0" : "more elements than any model has");
+    }
 }
 
 static struct config_node *file_of(struct reader *r) {
@@ -95,7 +128,11 @@ static struct config_node *file_of(struct reader *r) {
 }
 
 bool config_reader_deepspeed(struct reader *r) {
-    struct config_node *file = file_of(r);
+    struct config_node *file = file_of(r), *own = r->config->root;
+    const bool is_own = own && str_is(r->dialect->id, "deepspeed");
+    struct config_node *map = is_own ? config_node_follow(own) : file;
+    struct config_node *zero = map ? item(map, "zero_optimization") : NULL;
+    if (zero) check_zero(r, zero);
     if (!file) return false;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) compare_number(r, file, &pairs[i]);
     compare_total(r, file);

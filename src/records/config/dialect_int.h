@@ -175,6 +175,13 @@ struct reader {
 // --- warn.c ---
 __attribute__((format(printf, 2, 3))) void config_reader_warn(struct reader *r, const char *format,
                                                               ...);
+// What the trainer refuses: a warning, and the first of them the reading's conflict.
+__attribute__((format(printf, 2, 3))) void config_reader_refuse(struct reader *r,
+                                                                const char *format, ...);
+// Batches, lengths and ranks that no trainer of language models takes, and that nothing holds.
+void config_reader_counts(struct reader *r);
+// Devices that share each sample by accelerate's parallelism_config.
+void config_reader_sharing(struct reader *r);
 
 // --- roles.c ---
 // Finds the batch key and with it the map in which the training keys are; FAIL_INPUT when the file

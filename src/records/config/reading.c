@@ -383,8 +383,10 @@ static void note_readers(struct reader *r) {
 
 static void note_all(struct reader *r, const struct dialect *every) {
     config_reader_launcher(r);
+    config_reader_sharing(r);
     note_quoted_deepspeed(r);
     note_keys(r, config_reader_deepspeed(r));
+    config_reader_counts(r);
     note_evaluation(r);
     if (r->dialect->roles[CONFIG_BATCH].places.len > 0 && !str_is(r->dialect->rule, "largest"))
         config_reader_maybe(r, every);

@@ -128,7 +128,7 @@ static void show(struct question *q, const struct answer *answers, ptrdiff_t cou
     answer_verdict_show_all(q, answers, (int)count, style, &out);
     answer_loud_notes(&q->notes, style, &out);
     buf_byte(&out, '\n');
-    answer_table(q->arena, answers, (int)count, style, &out);
+    answer_table(q, answers, (int)count, style, &out);
     buf_byte(&out, '\n');
     answer_quiet_notes(q->arena, &q->notes, style, &out);
     const struct str_list common = common_notes(q, answers, count);

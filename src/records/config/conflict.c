@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a trainer itself refuses, and so is no training to be answered; and devices that share each
+// sample.
+#include "records/config/dialect_int.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void config_reader_refuse(struct reader *r, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    struct str text = str_format_list(r->arena, format, args);
+    va_end(args);
+    config_reader_warn(r, "%.*s", STR_ARG(text));
+    if (r->reading->conflict.len == 0) r->reading->conflict = text;
+}
+
+// Torch's BatchSampler takes no batch below 1, peft no rank (tuners/lora/layer.py, update_layer),
+// and nothing is cut to fewer tokens than 1. Above `most` a number is a slip of the pen.
+static const struct {
+    enum config_role role;
+    double most;
+} counts[] = {{CONFIG_BATCH, 1 << 24},
+              {CONFIG_ACCUMULATION, 1 << 24},
+              {CONFIG_SEQUENCE_LENGTH, 1 << 28},
+              {CONFIG_TARGET_LENGTH, 1 << 28},
+              {CONFIG_LORA_RANK, 1 << 16}};
+
+static bool has_adapter(const struct config_reading *reading) {
+    for (ptrdiff_t i = 0; i < reading->guard_count; i++)
+        if (str_is(reading->guards[i].kind, "adapter")) return true;
+    return false;
+}
+
+static bool is_of_interest(const struct reader *r, enum config_role role) {
+    const struct config_value *v = &r->reading->values[role];
+    // "-1" of older scripts: as long as the model's positions
+    static const char *const open[] = {"block_size", "max_seq_length", "max_source_length", NULL};
+    if (v->line <= 0 || v->assumed || isnan(v->number)) return false;
+    if (v->type != CONFIG_INT && v->type != CONFIG_SPECIAL) return false;
+    if (v->number == -1 && str_is_one_of(config_last_key(v->path), open)) return false;
+    return role != CONFIG_LORA_RANK || has_adapter(r->reading);
+}
+
+void config_reader_counts(struct reader *r) {
+    static const char *const trainers[] = {"huggingface",  "trl",       "swift",
+                                           "llamafactory", "axolotl",   "deepspeed",
+                                           "oumi",         "torchtune", NULL};
+    if (!str_is_one_of(r->dialect->id, trainers) || r->options->inference) return;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const struct config_value *v = &r->reading->values[counts[i].role];
+        if (!is_of_interest(r, counts[i].role)) continue;
+        const char *what = v->number > counts[i].most      ? "more than any training has"
+                           : v->number < 1                 ? "the trainer takes 1 or more"
+                           : v->number != trunc(v->number) ? "the trainer takes whole numbers"
+                                                           : NULL;
+        if (!what) continue;
+        struct str file = v->file.len > 0 ? v->file : r->reading->name;
+        config_reader_refuse(r, "%.*s:%d: %.*s = %.*s: %s", STR_ARG(file), v->line,
+                             STR_ARG(v->path), STR_ARG(v->text), what);
+    }
+}
+
+void config_reader_sharing(struct reader *r) {
+    static const char *const places[] = {"**.parallelism_config_tp_size",
+                                         "**.parallelism_config_cp_size",
+                                         "**.parallelism_config_sp_size", NULL};
+    struct config_value *ranks = &r->reading->values[CONFIG_RANKS];
+    int64_t *by = &r->reading->sharing;
+    *by = 1;
+    for (int i = 0; places[i]; i++) {
+        struct matches m = {0};
+        config_scope_find(&r->scope, str_of(places[i]), &m);
+        if (m.count == 0) continue;
+        struct scalar s = config_scalar_read(r->config, config_node_follow(m.items[0].place.value));
+        if (s.type == CONFIG_INT && s.integer > 1 && s.integer <= INT16_MAX) *by *= s.integer;
+    }
+    if (*by < 2 || ranks->type != CONFIG_INT || ranks->integer % *by != 0) return;
+    ranks->integer /= *by;
+    ranks->number = (double)ranks->integer;
+}
