@@ -35,13 +35,16 @@ struct str question_not_modelled(const struct question *q) {
     return buf_str(&text);
 }
 
-// Sharding and offload only take bytes off a GPU, but for layers that are gathered early; of the
-// others a training of the same size may need more in one place and less in another.
-static bool lowers(const struct config_guard *g, bool surely) {
-    static const char *const sure[] = {"sharding", "offload", NULL};
-    static const char *const likely[] = {"adapter", "quantisation", "frozen", "parallel", NULL};
-    if (str_is(g->what, "FSDP that gathers early in forward")) return false;
-    return str_is_one_of(g->kind, sure) || (!surely && str_is_one_of(g->kind, likely));
+// Sharding and offload only take bytes off a GPU; of the others a training of the same size may
+// need more in one place and less in another. Beside what the plan has of the kind the rest of it
+// adds: layers gathered early, trained in full beside an adapter, frozen in fp32.
+static bool lowers(const struct plan *p, const struct config_guard *g, bool surely) {
+    bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
+    if (str_is(g->kind, "sharding")) return p->shard.len == 0;
+    if (str_is(g->kind, "offload")) return true;
+    if (surely) return false;
+    if (str_is(g->kind, "quantisation")) return p->quant.len == 0;
+    return str_is(g->kind, "parallel") || (is_adapter && p->adapter.len == 0);
 }
 
 struct str question_uncounted(const struct question *q, bool *ret_is_bound) {
@@ -50,8 +53,8 @@ struct str question_uncounted(const struct question *q, bool *ret_is_bound) {
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!question_counts_out(q, g)) continue;
-        is_less |= lowers(g, false);
-        is_bound &= lowers(g, true);
+        is_less |= lowers(&q->plan, g, false);
+        is_bound &= lowers(&q->plan, g, true);
         if (str_find(buf_str(&text), g->what) < 0)
             buf_format(&text, "%s%.*s", text.count > 0 ? ", " : "", STR_ARG(g->what));
     }
