@@ -137,6 +137,11 @@ static void add_frozen(struct forecast *f, struct forecast_tape *t) {
                     STR_ARG(unit_bytes(f->arena, bytes)));
 }
 
+// A work space of cuBLAS is 8.1 MiB, as tapes that were recorded without a GPU have it, and 32 MiB
+// from compute capability 9.0 on, where 10.0 and later have it in newer versions of torch only
+// (aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize).
+enum { LARGE_WORKSPACES_FROM = 90, LARGE_WORKSPACE = 32 << 20 };
+
 int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
                   struct forecast_tape **ret_tape, struct fail *why) {
     *ret_tape = forecast_tape_known(f, batch, accumulation);
@@ -148,6 +153,7 @@ int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
     if (rc == 0) add_buckets(f, t);
     if (rc == 0) add_frozen(f, t);
     if (rc == 0) forecast_note_compile(f, t);
+    if (rc == 0) t->workspace_bytes = forecast_workspace_bytes(t->tape, LARGE_WORKSPACE);
     if (rc == 0) f->tapes[accumulation > 1][batch == 1 && f->shape] = *ret_tape = t;
     return rc;
 }
@@ -241,14 +247,9 @@ static bool host_has_room(const struct forecast *f, const struct forecast_card *
     return card->host_bytes <= 0 || forecast_host(f, card, t).bytes <= card->host_bytes;
 }
 
-// A work space of cuBLAS is 8.1 MiB, as tapes that were recorded without a GPU have it, and 32 MiB
-// from compute capability 9.0 on, where 10.0 and later have it in newer versions of torch only
-// (aten/src/ATen/cuda/CublasHandlePool.cpp, parseChosenWorkspaceSize).
-enum { LARGE_WORKSPACES_FROM = 90, LARGE_WORKSPACE = 32 << 20 };
-
 int64_t forecast_extra(const struct forecast_card *card, const struct forecast_tape *t) {
     if (card->gpu.compute_capability < LARGE_WORKSPACES_FROM) return t->extra_bytes;
-    return t->extra_bytes + forecast_workspace_bytes(t->tape, LARGE_WORKSPACE);
+    return t->extra_bytes + t->workspace_bytes;
 }
 
 // So much of the allocator's memory as the tape would take if it were right: what a correction says

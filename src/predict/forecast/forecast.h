@@ -57,11 +57,12 @@ struct forecast_tape {
     const struct tape *tape;
     struct sim *sim;
     struct forecast_loaded *loaded;
-    int64_t extra_bytes;   // resident bytes that this tape lacks (see the notes), on any GPU
-    struct str_list notes; // where the tape differs from the plan, and what that means
-    bool is_upper_bound;   // one that needs more stands in
-    bool is_larger;        // of a larger image or a longer sequence
-    struct str template;   // that was filled with the model's sizes; empty: it is a recording
+    int64_t extra_bytes;     // resident bytes that this tape lacks (see the notes), on any GPU
+    int64_t workspace_bytes; // that it lacks besides where cuBLAS takes more (forecast_extra)
+    struct str_list notes;   // where the tape differs from the plan, and what that means
+    bool is_upper_bound;     // one that needs more stands in
+    bool is_larger;          // of a larger image or a longer sequence
+    struct str template;     // that was filled with the model's sizes; empty: it is a recording
 };
 
 // Resident bytes that the tape lacks on this GPU: extra_bytes, and what cuBLAS takes here more than
