@@ -18,15 +18,8 @@ static const struct {
     {"decoder", "QuestionAnswering", "a head for the places of answers"},
 };
 
-static ptrdiff_t find(const struct question *q) {
-    ptrdiff_t i = 0;
-    while (i < q->reading.guard_count && !str_is(q->reading.guards[i].kind, "head")) i++;
-    return i;
-}
-
 const struct config_guard *question_head(const struct question *q) {
-    const ptrdiff_t at = find(q);
-    return at < q->reading.guard_count ? &q->reading.guards[at] : NULL;
+    return config_guard_of(&q->reading, "head");
 }
 
 static void take_checkpoint(struct question *q, const struct shape *s) {
@@ -34,23 +27,24 @@ static void take_checkpoint(struct question *q, const struct shape *s) {
     if (str_is(s->kind, "encoder") && q->plan.classes > 0) return;
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         if (!str_is(s->kind, heads[i].kind) || !str_is(s->head, heads[i].head)) continue;
-        config_add_guard(q->arena, &q->reading, (struct config_guard){.kind = STR("head"),
-                                                    .what = str_of(heads[i].what),
-                                                    .path = STR("architectures"),
-                                                    .value = s->head});
+        config_add_guard(q->arena, &q->reading,
+                         (struct config_guard){.kind = STR("head"),
+                                               .what = str_of(heads[i].what),
+                                               .path = STR("architectures"),
+                                               .value = s->head});
     }
 }
 
 void question_head_check(struct question *q) {
     const struct shape *s = q->shape.type.len > 0 ? &q->shape : NULL;
     struct config_reading *r = &q->reading;
-    const ptrdiff_t at = find(q);
+    const struct config_guard *head = question_head(q);
     if (q->plan.inference || q->plan.model.len == 0) return;
     if (!s && forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) < 0) return;
     const bool is_decoder = s && str_is(s->kind, "decoder");
-    if (at < r->guard_count) {
-        const bool is_counted = str_is(r->guards[at].what, classes) && !is_decoder;
-        if (is_counted) r->guards[at] = r->guards[--r->guard_count];
+    if (head) {
+        const bool is_counted = str_is(head->what, classes) && !is_decoder;
+        if (is_counted) r->guards[head - r->guards] = r->guards[--r->guard_count];
     } else if (s && !str_starts(q->plan.loss, STR("reward"))) { // whose head is for one number
         take_checkpoint(q, s);
     }

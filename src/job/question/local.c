@@ -91,12 +91,6 @@ struct found {
     struct shape shape;
 };
 
-static bool has_quantisation_guard(const struct config_reading *r) {
-    ptrdiff_t i = 0;
-    while (i < r->guard_count && !str_is(r->guards[i].kind, "quantisation")) i++;
-    return i < r->guard_count;
-}
-
 // Weights in few bits are a training's where an adapter is over them and the plan has a word for
 // them; else they are not modelled, which the config's own words may have said already.
 static void take_quant(struct question *q, const struct found *f) {
@@ -108,7 +102,7 @@ static void take_quant(struct question *q, const struct found *f) {
                         STR_ARG(f->model), STR_ARG(quant));
         return;
     }
-    if (has_quantisation_guard(&q->reading)) return;
+    if (config_guard_of(&q->reading, "quantisation")) return;
     config_add_guard(
         q->arena, &q->reading,
         (struct config_guard){

@@ -240,6 +240,8 @@ struct config_reading {
     int64_t sharing;
 };
 
+// The first of that kind; NULL: there is none.
+const struct config_guard *config_guard_of(const struct config_reading *r, const char *kind);
 // A setting that no row of a dialect names.
 void config_add_guard(struct arena *a, struct config_reading *r, struct config_guard g);
 

@@ -27,12 +27,6 @@ static const struct {
               {CONFIG_TARGET_LENGTH, 1 << 28},
               {CONFIG_LORA_RANK, 1 << 16}};
 
-static bool has_adapter(const struct config_reading *reading) {
-    for (ptrdiff_t i = 0; i < reading->guard_count; i++)
-        if (str_is(reading->guards[i].kind, "adapter")) return true;
-    return false;
-}
-
 static bool is_of_interest(const struct reader *r, enum config_role role) {
     const struct config_value *v = &r->reading->values[role];
     // "-1" of older scripts: as long as the model's positions
@@ -40,7 +34,7 @@ static bool is_of_interest(const struct reader *r, enum config_role role) {
     if (v->line <= 0 || v->assumed || isnan(v->number)) return false;
     if (v->type != CONFIG_INT && v->type != CONFIG_SPECIAL) return false;
     if (v->number == -1 && str_is_one_of(config_last_key(v->path), open)) return false;
-    return role != CONFIG_LORA_RANK || has_adapter(r->reading);
+    return role != CONFIG_LORA_RANK || config_guard_of(r->reading, "adapter");
 }
 
 void config_reader_counts(struct reader *r) {

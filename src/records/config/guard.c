@@ -150,6 +150,12 @@ static bool is_named(const struct reader *r, const struct config_guard *g) {
     return false;
 }
 
+const struct config_guard *config_guard_of(const struct config_reading *r, const char *kind) {
+    for (ptrdiff_t i = 0; i < r->guard_count; i++)
+        if (str_is(r->guards[i].kind, kind)) return &r->guards[i];
+    return NULL;
+}
+
 void config_add_guard(struct arena *a, struct config_reading *r, struct config_guard g) {
     *arena_push(a, &r->guards, &r->guard_count, &r->guard_capacity) = g;
 }
