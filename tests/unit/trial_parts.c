@@ -166,6 +166,45 @@ static void memory_is_counted_once(void **state) {
     trial_tree_close(&t);
 }
 
+// What was given back before the first look, and what lived between two, is not lost either.
+static void what_nobody_looked_at_is_counted(void **state) {
+    (void)state;
+    enum { HELD = 64 << 20, MORE = 8 << 20, OFF = 1 << 20 };
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t root = fork_bound();
+    if (root == 0) {
+        pid_t alone = fork_bound();
+        if (alone == 0) {
+            char *held = pages(HELD);
+            if (!held) _exit(1);
+            memset(held, 1, HELD);
+            munmap(held, HELD);
+            (void)!write(ready[1], "", 1);
+        }
+        for (;;) pause();
+    }
+    struct tree t;
+    struct meter late = {.peak_bytes = -1}, never = {.peak_bytes = -1};
+    assert_int_equal(trial_tree_open(&t), 0);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    for (int i = 0; i < 1000 && t.count < 1; i++) trial_tree_scan(&t, root);
+    trial_meter_look(&late, &t, -1, os_now_ns());
+    assert_true(late.now_bytes < MORE);
+    assert_in_range(late.peak_bytes, HELD - OFF, HELD + MORE);
+
+    assert_int_equal(trial_meter_most(&never, 0), -1);
+    assert_int_equal(trial_meter_most(&never, HELD), HELD);
+    late.shared_bytes = MORE;
+    assert_int_equal(trial_meter_most(&late, HELD), late.peak_bytes);
+    assert_int_equal(trial_meter_most(&late, 2 * HELD), 2 * HELD - MORE);
+    kill(root, SIGKILL);
+    trial_tree_signal(&t, SIGKILL, (struct tree_spared){0});
+    waitpid(root, NULL, 0);
+    trial_tree_close(&t);
+}
+
 // A rank that dies before anyone looks is gone as well, unless its pid is of another namespace.
 static void a_rank_that_was_never_seen_is_lost(void **state) {
     (void)state;
@@ -336,6 +375,7 @@ int main(void) {
         TEST(a_scratch_folder_goes_whatever_is_in_it),
         TEST(a_tree_is_found_and_measured),
         TEST(memory_is_counted_once),
+        TEST(what_nobody_looked_at_is_counted),
         TEST(a_rank_that_was_never_seen_is_lost),
         TEST(a_place_for_a_group_is_found),
         TEST(counters_are_read),

@@ -30,11 +30,13 @@ static const struct meter_mark *mark_of(const struct meter *m, const struct tree
 }
 
 // Sums up what the processes hold. How far the one that rose most stood above where it is now,
-// since the look before: *ret_gone_bytes. Whether the processes are others than before.
+// since the look before (at any time, where it is new and alone): *ret_gone_bytes. Whether the
+// processes are others than before.
 static bool look_at_each(struct meter *m, const struct tree *t, int64_t *ret_gone_bytes) {
     struct meter_mark marks[METER_MOST];
     struct tree_memory sum = {.rss_bytes = -1, .largest_hwm_bytes = -1, .largest_data_bytes = -1};
     int count = 0, known = 0;
+    int64_t alone_bytes = 0; // how far the last stood higher at any time
     *ret_gone_bytes = 0;
     for (int i = 0; i < t->count; i++) {
         const struct tree_process *p = &t->items[i];
@@ -50,11 +52,13 @@ static bool look_at_each(struct meter *m, const struct tree *t, int64_t *ret_gon
         const struct meter_mark *before = mark_of(m, p);
         known += before != NULL;
         bool has_risen = before && held.hwm_bytes > before->hwm_bytes;
-        int64_t gone_bytes = has_risen ? held.hwm_bytes - held.rss_bytes : 0;
-        if (gone_bytes > *ret_gone_bytes) *ret_gone_bytes = gone_bytes;
+        alone_bytes = held.hwm_bytes - held.rss_bytes;
+        if (has_risen && alone_bytes > *ret_gone_bytes) *ret_gone_bytes = alone_bytes;
         if (count == METER_MOST) continue;
         marks[count++] = (struct meter_mark){p->pid, p->start_ticks, held.hwm_bytes};
     }
+    // What is new may have got its mark from who forked it, and with others that counts already.
+    if (sum.processes == 1 && known == 0) *ret_gone_bytes = alone_bytes;
     bool is_other = known != m->count || count != m->count;
     for (int i = 0; i < count; i++) m->marks[i] = marks[i];
     m->count = count;
@@ -92,4 +96,10 @@ void trial_meter_look(struct meter *m, const struct tree *t, int64_t most_bytes,
     m->is_exact = true;
     int64_t bytes = m->now_bytes + gone_bytes;
     if (bytes > m->peak_bytes) m->peak_bytes = bytes;
+}
+
+int64_t trial_meter_most(const struct meter *m, int64_t largest_rss_bytes) {
+    if (largest_rss_bytes <= 0) return m->peak_bytes;
+    int64_t bytes = largest_rss_bytes - m->shared_bytes;
+    return bytes > m->peak_bytes ? bytes : m->peak_bytes;
 }

@@ -419,6 +419,8 @@ static void run_to_end(struct run *r) {
     r->is_reading_steps = true;
     while (!must_stop(r, &t->end) && !r->guard.is_lost) turn(r);
     t->seconds = seconds_since(r, r->start_ns);
+    r->next_measure_ns = r->meter.read_ns = 0;
+    measure(r); // before they are stopped
     if (t->end == FAILURE_ENOUGH) take_printed(r);
     // What a signal or a request made of a whole run is its end, too.
     bool is_own_end = t->end == FAILURE_UNKNOWN;
@@ -442,10 +444,8 @@ static void fill(struct run *r) {
     t->status = trial_guard_status(g);
     t->killed_strays = g->strays;
     t->left_group = g->left_group;
-    t->peak_bytes = r->meter.peak_bytes;
+    t->peak_bytes = trial_meter_most(&r->meter, g->largest_rss_bytes);
     t->over_bytes = g->over_bytes;
-    // What was too short to be looked at, or was killed between two looks.
-    if (t->peak_bytes < 0) t->peak_bytes = g->largest_rss_bytes;
     unit_keep_most(&t->peak_bytes, g->over_bytes);
     if (g->limiter == TRIAL_LIMITER_CGROUP && g->cgroup.len > 0) {
         t->cgroup_peak_bytes = trial_limit_counter(g->cgroup.p, "memory.peak", NULL);

@@ -95,6 +95,10 @@ struct meter {
 // Looks at a tree that was just scanned. PSS is read where it may be above `most_bytes` (-1: above
 // the peak so far), and from time to time.
 void trial_meter_look(struct meter *m, const struct tree *t, int64_t most_bytes, int64_t now_ns);
+// The peak, where it is known of those that have ended what the largest of them had (getrusage(2),
+// RSS; 0: nothing is): what lives for the time between two looks is seen by that alone. What it
+// may have shared is not counted. -1: nothing was read or is known.
+int64_t trial_meter_most(const struct meter *m, int64_t largest_rss_bytes);
 
 // --- a process that gets no memory and asks for ever ---
 
