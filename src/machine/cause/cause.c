@@ -29,7 +29,8 @@ static const char smaller[] =
 // Signatures whose words only usually mean their row: CAUSE_AMBIGUOUS, in the signature's words.
 static const char likely[] =
     "cublas-alloc nvml-assert save-failed network-warned bus-error nccl gloo "
-    "rendezvous child-failed exit-status unknown-error foreign-error state-dict-warned "
+    "rendezvous child-failed engine-failed exit-status unknown-error foreign-error "
+    "state-dict-warned "
     "cublas-invalid tensorflow-cpu cuda-warned no-nvml nvml-warned "
     "job-waits";
 

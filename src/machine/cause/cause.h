@@ -66,7 +66,8 @@ struct cause_ending {
     int64_t line_number;
     int64_t tried_bytes, total_bytes, free_bytes, in_use_bytes, allocated_bytes, unallocated_bytes;
     bool is_fragmented, by_others, is_spilled; // as the figures say
-    int64_t steps;                             // that were seen before; -1: steps are not told
+    bool is_doubtful; // the log goes on after it, or another error came later: at most likely
+    int64_t steps;    // that were seen before; -1: steps are not told
     enum cause_place place;
     struct str place_line; // that says where it was
 };

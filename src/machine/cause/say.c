@@ -34,6 +34,7 @@ bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strengt
     if (more && *more) buf_format(&b, " (%s)", more);
     c->quote = str_trim(e->line);
     c->line = e->line_number;
+    if (e->is_doubtful && strength < CAUSE_AMBIGUOUS) strength = CAUSE_AMBIGUOUS;
     return cause_say(c, strength, buf_str(&b));
 }
 

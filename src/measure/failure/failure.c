@@ -185,6 +185,27 @@ static bool is_notice(struct str line) {
     return false;
 }
 
+// What Python's warnings module prints, "image.py:13: UserWarning: …": nothing failed. That CUDA
+// did not start is only told so.
+static bool is_python_warning(struct str line) {
+    ptrdiff_t at = str_find(line, STR("Warning: "));
+    if (at <= 0 || str_find(line, STR("CUDA initialization: ")) > at) return false;
+    while (at > 0 && str_is_alnum(line.p[at - 1])) at--;
+    struct str before = str_slice(line, 0, at);
+    return str_ends(before, STR(": ")) && str_find(before, STR(":")) < before.len - 2;
+}
+
+// The line that warned, which warnings prints below: the program's source.
+static bool is_warned_source(const struct ruling *r, ptrdiff_t at) {
+    return at > 0 && str_starts(r->t.lines[at].bare, STR("  ")) &&
+           is_python_warning(r->t.lines[at - 1].text);
+}
+
+// Advice, not an event: "If you see CUDA out of memory, …".
+static bool is_advice(const struct failure_line *line) {
+    return str_starts(str_trim(line->bare), STR("If "));
+}
+
 // The program printed much more after it.
 static bool is_survived(const struct ruling *r, ptrdiff_t line) {
     const struct failure_text *t = &r->t;
@@ -202,8 +223,10 @@ static bool may_decide(const struct ruling *r, const struct failure_signature *r
     if (line->is_ignored || is_survived(r, at)) return false;
     if (row && row->is_kernels && f->system_oom_kills == 0 && f->oom_kills <= 0) return false;
     if (line->is_exception) return true;
-    if (line->chain > 0 || is_notice(line->text))
+    if (line->chain > 0 || is_notice(line->text) || is_advice(line))
         return false; // a frame's source text, or a log line
+    if (row && row->rank > RANK_WARNED && is_python_warning(line->text)) return false;
+    if (is_warned_source(r, at)) return false;
     if (row && row->is_early) return true;
     return at >= r->t.last_start || r->last_is_symptom || r->t.last_exception < 0;
 }
@@ -305,6 +328,18 @@ static void rule(struct ruling *r) {
     find_facts(r);
 }
 
+// A later traceback that does not belong to the line that decided, and neither only tells that
+// somebody else failed nor is of the same kind: two attempts in one log, or an error that was
+// handled.
+static bool is_doubtful(const struct ruling *r) {
+    const ptrdiff_t last = r->t.last_exception, best = r->best.line;
+    if (best < 0 || last < 0 || best >= r->t.last_start || r->last_is_symptom) return false;
+    const struct failure_line *line = &r->t.lines[best];
+    return r->best.row->kind != FAILURE_COMMUNICATION && r->rows[last] != r->best.row &&
+           (line->chain == 0 || line->chain != r->t.last_chain) &&
+           str_find(r->t.lines[last].bare, STR("OutOfMemory")) < 0;
+}
+
 // From one line on, at most so many more, up to the next that is empty or begins a traceback.
 static struct str lines_from(const struct failure_text *t, ptrdiff_t first, ptrdiff_t more) {
     ptrdiff_t last = first;
@@ -369,6 +404,7 @@ void failure_classify(struct arena *a, struct str output, const struct failure_f
     ptrdiff_t exception = is_clean(facts) ? -1 : told_exception(&r);
     if (exception >= 0) e.exception = r.t.lines[exception].bare;
     e.last_lines = last_lines(a, &r.t, r.best.line);
+    e.is_doubtful = is_doubtful(&r);
     read_numbers(&r, &e);
     if (facts->has_status && WIFSIGNALED(facts->status)) e.signal = WTERMSIG(facts->status);
     if (!facts->has_status || WIFEXITED(facts->status))

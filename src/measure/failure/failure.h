@@ -96,8 +96,9 @@ struct failure {
                               // fragmentation when what is reserved but unallocated would have been
                               // enough, and is a twentieth of the GPU; others when other processes
                               // hold the rest
-    int signal;               // that killed it; 0: none
-    int exit_status;          // -1: killed
+    bool is_doubtful; // an error of something else came later, which this one may have to do with
+    int signal;       // that killed it; 0: none
+    int exit_status;  // -1: killed
 };
 
 // Reads PyTorch's "Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; …)" of every

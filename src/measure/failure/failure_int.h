@@ -8,6 +8,7 @@
 enum {
     RANK_CLEAN = 0,
     RANK_STATUS = 5,     // nothing but the exit status or signal is known
+    RANK_WARNED = 7,     // only a warning tells so, and the output ends there
     RANK_LAUNCHER = 10,  // a launcher tells that its child failed
     RANK_SYMPTOM = 20,   // a partner went away
     RANK_KILLED = 30,    // at and below: does not say why; any other exception of the output does

@@ -36,7 +36,8 @@ const struct failure_signature failure_signatures_setup[] = {
      "GPU is lost\nRmInitAdapter failed!\nUnable to determine the device handle for \n"
      "CUDA error: unknown error\ncuda runtime error (30) : unknown error\n"
      "(30 vs. 0)  unknown error\nuncorrectable NVLink error detected\n"
-     "CUDA_ERROR_NVLINK_UNCORRECTABLE\nNVRM: Xid",
+     "CUDA_ERROR_NVLINK_UNCORRECTABLE\nNVRM: Xid\n"
+     "Synapse detected a device critical error",
      RANK_FAULT},
     {"card-busy", FAILURE_DEVICE,
      "the GPU does not accept this process (exclusive mode, or hanging)",
@@ -99,18 +100,18 @@ const struct failure_signature failure_signatures_setup[] = {
     {"nvml-warned", FAILURE_CRASH, "PyTorch cannot ask the driver, and the log ends there",
      "run nvidia-smi in the same container and session: what it says is the cause; then "
      "python -c 'import torch; torch.cuda.init()'",
-     "UserWarning: Can't initialize NVML", RANK_STATUS + 2},
+     "UserWarning: Can't initialize NVML", RANK_WARNED},
     {"tensorflow-cpu", FAILURE_CRASH,
      "TensorFlow did not find its CUDA libraries: it computes on the CPU",
      "pip install 'tensorflow[and-cuda]', or the CUDA and cuDNN versions of its release on "
      "LD_LIBRARY_PATH; without a GPU this means nothing",
      "Could not load dynamic library 'libcu\nCould not load dynamic library 'cud\n"
      "Cannot dlopen some GPU libraries",
-     RANK_STATUS + 2},
+     RANK_WARNED},
     {"cuda-warned", FAILURE_CRASH, "PyTorch could not start CUDA: it computes on the CPU",
      "run nvidia-smi in the same container and session; then python -c 'import torch; "
      "torch.cuda.init()': what they say is the cause. Without a GPU this means nothing",
-     "UserWarning: CUDA initialization: ", RANK_STATUS + 2},
+     "UserWarning: CUDA initialization: ", RANK_WARNED},
     {"import", FAILURE_CRASH, "a Python module is missing or incompatible",
      "install what is missing; run the command alone in the same environment",
      "^ModuleNotFoundError\n^ImportError\nundefined symbol: \n"
@@ -170,7 +171,7 @@ const struct failure_signature failure_signatures_setup[] = {
      "You are trying to access a gated repo\ndoes not appear to have a file named",
      RANK_SETUP},
     {"network-warned", FAILURE_CRASH, "the hub could not be reached, and the log ends there",
-     offline, "thrown while requesting HEAD\nthrown while requesting GET", RANK_STATUS + 2},
+     offline, "thrown while requesting HEAD\nthrown while requesting GET", RANK_WARNED},
     {"missing-file", FAILURE_CRASH, "a file is missing", "check the command's folder and paths",
      "^FileNotFoundError\ncan't open file '&No such file or directory", RANK_SETUP},
     {"permission", FAILURE_CRASH, "permission denied for a file", "check the file's owner and mode",

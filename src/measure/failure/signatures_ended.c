@@ -61,7 +61,10 @@ const struct failure_signature failure_signatures_ended[] = {
      RANK_LAUNCHER},
     {"engine-failed", FAILURE_COMMUNICATION, "only tells that the inference engine's process died",
      "the lines of EngineCore or WorkerProc above show why",
-     "Engine core initialization failed\nEngineDeadError: EngineCore encountered an issue",
+     "Engine core initialization failed\nEngineDeadError: EngineCore encountered an issue\n"
+     "EngineCore encountered a fatal error\nEngine core proc & died unexpectedly\n"
+     "Worker proc & died unexpectedly\nEngine process (pid & died\nEngine loop has died\n"
+     "MQLLMEngine is already dead",
      RANK_LAUNCHER},
 
     // Signals.
@@ -126,7 +129,7 @@ const struct failure_signature failure_signatures_ended[] = {
      "for less, or add a node; nvidia.com/gpu missing there means no device plugin",
      "FailedScheduling&nodes are available\nnodes are available: &Insufficient \n"
      "No available node types can fulfill resource request\ncannot be scheduled right now",
-     RANK_STATUS + 2},
+     RANK_WARNED},
     // What a scheduler did explains all that programs print when they are stopped.
     {"time-limit", FAILURE_KILLED, "the job scheduler's time limit ended it",
      "ask for a longer limit (sbatch --time), or save before it comes (sbatch --signal=USR1@300) "
@@ -160,7 +163,7 @@ const struct failure_signature failure_signatures_ended[] = {
     {"state-dict-warned", FAILURE_CRASH, "a checkpoint is of another model, and the log ends there",
      "use the model's settings with which it was saved (classes, widths, vocabulary: "
      "resize_token_embeddings)",
-     "size mismatch for &copying a param with shape", RANK_STATUS + 2},
+     "size mismatch for &copying a param with shape", RANK_WARNED},
     {"checkpoint-broken", FAILURE_CRASH, "a checkpoint cannot be read: cut off, or no checkpoint",
      "the size of the file (git lfs pull, if it is a pointer), the one before it, or a new "
      "download",

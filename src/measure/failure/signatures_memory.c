@@ -29,7 +29,10 @@ const struct failure_signature failure_signatures_memory[] = {
      "Video memory allocation failed!",
      RANK_MEMORY - 2},
     {"mps-oom", FAILURE_MEMORY, "the memory available to Metal ran out (PyTorch's MPS allocator)",
-     smaller, "MPS backend out of memory (\nkIOGPUCommandBufferCallbackErrorOutOfMemory",
+     smaller,
+     "MPS backend out of memory (\nkIOGPUCommandBufferCallbackErrorOutOfMemory\n"
+     "[malloc_or_wait] Unable to allocate \n[metal::malloc] Unable to allocate \n"
+     "[metal::malloc] Attempting to allocate ",
      RANK_MEMORY},
     {"cuda-driver-oom", FAILURE_MEMORY,
      "the driver could not allocate memory (context, pinned memory, or another process holds the "
@@ -83,7 +86,8 @@ const struct failure_signature failure_signatures_memory[] = {
     {"tensorflow-oom", FAILURE_MEMORY, "the device's memory ran out (TensorFlow)", smaller,
      "OOM when allocating tensor with shape\nResourceExhaustedError&failed to allocate memory\n"
      "ResourceExhaustedError: Out of memory while trying\nDst tensor is not initialized\n"
-     "_bfc) ran out of memory trying to allocate &Current allocation summary follows",
+     "_bfc) ran out of memory trying to allocate &Current allocation summary follows\n"
+     "_bfc) ran out of memory trying to allocate &requested by op",
      RANK_MEMORY},
     {"no-batch-fits", FAILURE_MEMORY, "the program's own search found no batch that fits", smaller,
      "No executable batch size found, reached zero", RANK_LIBRARY - 1},

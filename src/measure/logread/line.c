@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one line of a log tells: a rate of tqdm ("12.3it/s", "1.5s/it"), the times that trainers
 // print by name (timm, torchvision's reference scripts, MMEngine, Megatron), the loader's row of a
-// profile, a loss that is no number, the size of the GPU and what is used of it (Ultralytics), and
-// whether it is validation.
+// profile, the size of the GPU and what is used of it (Ultralytics), whether it is validation, and
+// whether a run begins or a training ends. Losses are in loss.c.
 #include "measure/logread/logread_int.h"
 
-#include "base/out.h"
 #include "base/unit.h"
 
 #include <ctype.h>
@@ -13,36 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void mark(struct logread_mark *m, int64_t number, struct str line) {
-    clean_keep(m->text, sizeof m->text, str_trim(line));
-    m->line = number;
-}
-
-// A number at the beginning of the text; *ret_length 0: none. Not one that goes on
-// (12:33:07, 1.2.3).
-static double number_at(struct str s, ptrdiff_t *ret_length) {
-    char copy[32];
-    ptrdiff_t n = 0;
-    while (n < s.len && n < 31 && (isdigit((unsigned char)s.p[n]) || s.p[n] == '.')) n++;
-    memcpy(copy, s.p, (size_t)n);
-    copy[n] = 0;
-    char *end = copy;
-    double value = n > 0 ? strtod(copy, &end) : (double)NAN;
-    bool is_time =
-        n < s.len && s.p[n] == ':' && n + 1 < s.len && isdigit((unsigned char)s.p[n + 1]);
-    *ret_length = end == copy + n && n > 0 && !is_time ? n : 0;
-    return value;
-}
-
 // --- Places --------------------------------------------------------------------------------------
-
-static bool has_nocase(struct str s, const char *word) {
-    ptrdiff_t n = (ptrdiff_t)strlen(word);
-    for (ptrdiff_t i = 0; i + n <= s.len; i++) {
-        if (strncasecmp(s.p + i, word, (size_t)n) == 0) return true;
-    }
-    return false;
-}
 
 // Behind no other letter: not in "raise_if_cache_size_invalid".
 static bool has_word_nocase(struct str s, const char *word) {
@@ -88,9 +58,9 @@ static bool is_last_batch(struct str after_bar, bool *ret_is_done) {
     *ret_is_done = false;
     if (at < 0) return false;
     struct str s = str_trim(str_slice(after_bar, at + 2, after_bar.len));
-    double done = number_at(s, &n);
+    double done = logread_number_at(s, &n);
     if (n == 0 || n >= s.len || s.p[n] != '/') return false;
-    double all = number_at(str_slice(s, n + 1, s.len), &m);
+    double all = logread_number_at(str_slice(s, n + 1, s.len), &m);
     *ret_is_done = m > 0 && done >= all;
     return m > 0 && all >= 3 && done >= all - 1 && done <= all;
 }
@@ -142,7 +112,7 @@ static bool read_rate(struct str line, double *ret_ms) {
             char c = line.p[begin - 1];
             if (!isdigit((unsigned char)c) && c != '.') break;
         }
-        double value = number_at(str_slice(line, begin, at), &length);
+        double value = logread_number_at(str_slice(line, begin, at), &length);
         if (length == 0 || !(value > 0)) continue;
         *ret_ms = units[i].is_rate ? 1000 / value : 1000 * value;
         return true;
@@ -177,7 +147,7 @@ static bool read_named(struct str line, bool is_io, double *ret_ms) {
         ptrdiff_t at = str_find(line, str_of(t->name)), length;
         if (t->is_io != is_io || at < 0) continue;
         struct str rest = str_trim(str_slice(line, at + (ptrdiff_t)strlen(t->name), line.len));
-        double value = number_at(rest, &length);
+        double value = logread_number_at(rest, &length);
         if (length == 0) continue;
         if (t->has_mean && !str_starts(str_slice(rest, length, rest.len), STR(" ("))) continue;
         *ret_ms = value * t->ms;
@@ -199,7 +169,7 @@ static double next_quantity(struct str *rest, struct str *ret_unit) {
     ptrdiff_t n = 0, length;
     *rest = str_trim(*rest);
     while (n < rest->len && !isblank((unsigned char)rest->p[n])) n++;
-    double value = number_at(str_slice(*rest, 0, n), &length);
+    double value = logread_number_at(str_slice(*rest, 0, n), &length);
     *ret_unit = str_slice(*rest, length, n);
     *rest = str_slice(*rest, n, rest->len);
     return length > 0 ? value : (double)NAN;
@@ -231,7 +201,7 @@ static void read_times(struct logread *j, struct str line) {
     ptrdiff_t bar = str_find(line, STR("%|"));
     if (bar >= 0) {
         struct str label = str_slice(line, 0, bar);
-        mark(&j->place, j->line, line);
+        logread_set_mark(&j->place, j->line, line);
         j->has_progress = true;
         j->place_is_validation = is_validation(label);
         j->place_is_last_batch = is_last_batch(str_slice(line, bar, line.len), &j->place_is_done);
@@ -242,186 +212,11 @@ static void read_times(struct logread *j, struct str line) {
     if (is_rate && !read_rate(line, &total)) return;
     struct str label = str_slice(line, 0, line.len < 24 ? line.len : 24);
     j->has_progress = true;
-    mark(&j->place, j->line, line);
+    logread_set_mark(&j->place, j->line, line);
     j->place_is_validation = is_validation(label);
     j->place_is_last_batch = false;
     add_time(j, label, total, is_rate);
     if (!j->place_is_validation && read_named(line, true, &io)) add_io(j, io, total);
-}
-
-// --- Losses --------------------------------------------------------------------------------------
-
-// What may stand between a loss's name and its value: "loss: nan", "'loss': nan", "loss=inf",
-// "Loss is nan", "[Loss] nan", "loss: tensor(nan, ". Not "loss decreased (inf --> 0.51)".
-static ptrdiff_t skip_between(struct str s) {
-    static const char *const words[] = {"is ", "tensor("};
-    ptrdiff_t i = 0;
-    while (i < s.len && strchr("'\" \t:=|(])", s.p[i])) i++;
-    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
-        if (str_starts(str_slice(s, i, s.len), str_of(words[k]))) i += (ptrdiff_t)strlen(words[k]);
-    }
-    return i;
-}
-
-// 1: no number; 0: a finite number; -1: neither.
-static int value_kind(struct str s) {
-    // Lightning prints "nan.0", C and Windows' C "-nan" and "-nan(ind)".
-    static const char *const words[] = {"nan",      "inf",   "-inf",  "+inf",
-                                        "infinity", "nan.0", "inf.0", "-nan"};
-    ptrdiff_t n = 0;
-    while (n < s.len && (isalnum((unsigned char)s.p[n]) || strchr("+-._", s.p[n]))) n++;
-    struct str value = str_slice(s, 0, n);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (str_equal_nocase(value, str_of(words[i]))) return 1;
-    }
-    bool is_number = n > 0 && (isdigit((unsigned char)s.p[0]) ||
-                               (n > 1 && s.p[0] == '-' && isdigit((unsigned char)s.p[1])));
-    return is_number ? 0 : -1;
-}
-
-// The best one so far is infinite at the beginning of every healthy training.
-static bool is_record(struct str line, ptrdiff_t at) {
-    struct str before = str_slice(line, at > 16 ? at - 16 : 0, at);
-    return has_nocase(before, "best") || has_nocase(before, "min") || has_nocase(before, "prev");
-}
-
-static void add_loss(struct logread *j, struct str line, int kind) {
-    if (kind == 0) j->has_progress = true;
-    if (kind == 0) j->loss_recovered = j->nan_count > 0;
-    if (kind != 1) return;
-    if (j->nan_count++ == 0) mark(&j->nan, j->line, line);
-    j->loss_recovered = false;
-}
-
-// The length of the name of a loss at the beginning; 0: not a loss.
-static ptrdiff_t loss_name(struct str s) {
-    if (s.len > 4 && strncasecmp(s.p, "loss", 4) == 0) return 4;
-    return str_starts(s, STR("손실")) ? STR("손실").len : 0; // "loss" in Korean
-}
-
-// "NaN loss detected", "nan loss at step 7".
-static bool is_said_nan(struct str line, ptrdiff_t at) {
-    static const char *const words[] = {"loss detected", "loss encountered", "loss at ",
-                                        "loss in "};
-    if (at < 4 || strncasecmp(line.p + at - 4, "nan ", 4) != 0) return false;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (str_starts(str_slice(line, at, line.len), str_of(words[i]))) return true;
-    }
-    return false;
-}
-
-static void read_losses(struct logread *j, struct str line) {
-    int worst = -1;
-    bool norm_is_finite = false;
-    for (ptrdiff_t i = 0; i + 4 < line.len; i++) {
-        if (!strchr("lLg\xec", line.p[i]) || line.p[i] == 0) continue; // most bytes begin no name
-        struct str from = str_slice(line, i, line.len);
-        ptrdiff_t name = loss_name(from);
-        bool is_norm = from.len > 9 && (str_starts(from, STR("grad_norm")) ||
-                                        str_starts(from, STR("grad norm"))); // Megatron-LM
-        if ((name == 0 && !is_norm) || is_record(line, i)) continue;
-        struct str rest = str_slice(from, is_norm ? 9 : name, from.len);
-        int kind = value_kind(str_slice(rest, skip_between(rest), rest.len));
-        // An fp16 scaler skips steps whose gradients overflow: that norm may be infinite.
-        if (is_norm && kind == 1 && !has_nocase(str_slice(rest, 0, 8), "nan")) continue;
-        if (is_said_nan(line, i)) kind = 1;
-        if (kind > worst) worst = kind;
-        if (!is_norm && kind == 1) j->has_nan_loss = true;
-        norm_is_finite = norm_is_finite || (is_norm && kind == 0);
-    }
-    add_loss(j, line, worst);
-    // A gradient that was skipped, before steps that were not: as an fp16 scaler does it.
-    if (worst != 0 || !norm_is_finite || j->has_nan_loss || j->nan_count == 0) return;
-    j->nan_count = 0;
-    j->nan.line = 0;
-    j->loss_recovered = false;
-}
-
-// "8 pytorch allocator cache flushes since last step", of DeepSpeed's ZeRO-3.
-static void read_flushes(struct logread *j, struct str line) {
-    if (str_find(line, STR("pytorch allocator cache flushes since last step")) < 0) return;
-    if (j->flush_count++ == 0) mark(&j->flushes, j->line, line);
-}
-
-// DeepSpeed's scaler and apex's end at 1, fairseq's at 1/8192.
-static void read_scale(struct logread *j, struct str line) {
-    static const struct {
-        const char *before;
-        double end;
-    } texts[] = {{"reducing to ", 1},
-                 {"reducing loss scale to ", 1},
-                 {"setting loss scale to: ", 1.0 / 1024}};
-    if (str_find(line, STR("loss scale")) < 0) return;
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        ptrdiff_t at = str_find(line, str_of(texts[i].before)), length;
-        if (at < 0) continue;
-        at += (ptrdiff_t)strlen(texts[i].before);
-        double value = number_at(str_slice(line, at, line.len), &length);
-        if (length == 0) continue;
-        if (value > texts[i].end) {
-            j->scale_count = 0;
-            continue;
-        }
-        if (j->scale_count++ == 0) mark(&j->scale, j->line, line);
-        j->scale_last = j->line;
-    }
-}
-
-// --- Tables --------------------------------------------------------------------------------------
-// A header, "epoch,train_loss,val_loss", and rows of figures: Lightning's CSVLogger and Keras
-// (','), fastai (blanks), tables with tabs or bars.
-
-static struct str next_field(struct str *rest, char separator) {
-    struct str field = str_cut(rest, separator);
-    while (separator == ' ' && field.len == 0 && rest->len > 0) field = str_cut(rest, separator);
-    return str_trim(field);
-}
-
-static int count_fields(struct str line, char separator) {
-    int n = 0;
-    for (; line.len > 0; n++) next_field(&line, separator);
-    return n;
-}
-
-// Which columns are losses: bit 0 is the first. 0: no such header.
-static uint64_t loss_columns(struct str line, char separator) {
-    uint64_t columns = 0;
-    for (int i = 0; line.len > 0 && i < 64; i++) {
-        struct str name = next_field(&line, separator);
-        ptrdiff_t n = 0;
-        while (n < name.len && (isalnum((unsigned char)name.p[n]) || strchr("_/.- ", name.p[n])))
-            n++;
-        if (n < name.len || n > 40 || (n > 0 && isdigit((unsigned char)name.p[0]))) return 0;
-        if (has_nocase(name, "loss") && value_kind(name) < 0) columns |= UINT64_C(1) << i;
-    }
-    return columns;
-}
-
-static int worst_of_row(struct str row, char separator, uint64_t columns) {
-    int worst = -1;
-    for (int i = 0; row.len > 0 && i < 64; i++) {
-        struct str value = next_field(&row, separator);
-        int kind = (columns >> i) & 1 ? value_kind(value) : -1;
-        if (kind > worst) worst = kind;
-    }
-    return worst;
-}
-
-static void read_table(struct logread *j, struct str line) {
-    static const char separators[] = {'\t', ',', '|', ' '};
-    line = str_trim(line);
-    if (j->table_fields > 0 && count_fields(line, j->table_separator) == j->table_fields)
-        add_loss(j, line, worst_of_row(line, j->table_separator, j->table_columns));
-    if (!has_nocase(line, "loss")) return;
-    for (size_t i = 0; i < sizeof separators; i++) {
-        int fields = count_fields(line, separators[i]);
-        uint64_t columns = fields > 1 ? loss_columns(line, separators[i]) : 0;
-        if (!columns) continue;
-        j->table_columns = columns;
-        j->table_fields = fields;
-        j->table_separator = separators[i];
-        return;
-    }
 }
 
 // --- Ultralytics: "      3/200      11.4G      1.062      nan …: 12%|" ---------------------------
@@ -434,17 +229,17 @@ static void read_columns(struct logread *j, struct str line) {
         struct str word = str_trim(str_cut(&rest, ' '));
         ptrdiff_t length = 0;
         if (word.len == 0) continue;
-        double value = number_at(word, &length);
+        double value = logread_number_at(word, &length);
         if (column == 0 && str_find(word, STR("/")) <= 0) return;
         if (column == 1) {
             has_memory = length > 0 && length == word.len - 1 && word.p[length] == 'G';
             if (!has_memory) return;
             if (value > 0) j->memory_gib = value;
         }
-        has_nan |= column > 1 && column < 6 && value_kind(word) == 1;
+        has_nan |= column > 1 && column < 6 && logread_value_kind(word) == 1;
         column++;
     }
-    if (has_memory && column > 2) add_loss(j, line, has_nan);
+    if (has_memory && column > 2) logread_add_loss(j, line, has_nan);
 }
 
 // "CUDA:0 (NVIDIA GeForce RTX 4080 SUPER, 16376MiB)"
@@ -462,24 +257,62 @@ static void read_on_cpu(struct logread *j, struct str line) {
     static const char *const texts[] = {"Cannot dlopen some GPU libraries",
                                         "UserWarning: CUDA initialization: "};
     for (size_t i = 0; i < sizeof texts / sizeof *texts && j->on_cpu.line == 0; i++) {
-        if (str_find(line, str_of(texts[i])) >= 0) mark(&j->on_cpu, j->line, line);
+        if (str_find(line, str_of(texts[i])) >= 0) logread_set_mark(&j->on_cpu, j->line, line);
     }
+}
+
+// A log to which several runs were written: nohup's first line, or a prompt and the command of a
+// training. What came before is another run's.
+static bool begins_run(struct str line) {
+    static const char *const prompts[] = {"$ ", "# ", "> "};
+    static const char *const commands[] = {
+        "python ",    "python3 ", "torchrun ", "nohup ", "accelerate launch ",
+        "deepspeed ", "CUDA_",    "sbatch ",   "srun "};
+    if (str_starts(line, STR("nohup: ignoring input"))) return true;
+    for (size_t i = 0; i < sizeof prompts / sizeof *prompts; i++) {
+        ptrdiff_t at = str_find(line, str_of(prompts[i]));
+        struct str command = str_slice(line, at + 2, line.len);
+        // "user@host:~/project$", "PS C:\project>"
+        bool is_prompt = at > 0 && (str_find(str_slice(line, 0, at), STR("@")) >= 0 ||
+                                    str_find(str_slice(line, 0, at), STR(":\\")) > 0);
+        for (size_t k = 0; is_prompt && k < sizeof commands / sizeof *commands; k++) {
+            if (str_starts(command, str_of(commands[k])) &&
+                (k > 1 || str_find(command, STR(".py")) > 0))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void begin_run(struct logread *j) {
+    j->run = j->line;
+    j->nan_count = j->nan.line = 0;
+    j->loss_recovered = j->has_nan_loss = false;
+}
+
+// What only a training prints that came to its end: of transformers, Ultralytics, Lightning.
+static bool is_finished(struct str line) {
+    static const char *const words[] = {"'train_runtime': ", " epochs completed in ",
+                                        "`Trainer.fit` stopped: `max_"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (str_find(line, str_of(words[i])) >= 0) return true;
+    }
+    return false;
 }
 
 void logread_read_line(struct logread *j, struct str line) {
     j->has_progress = false;
+    if (begins_run(line)) begin_run(j);
+    if (is_finished(line)) j->finished = j->line;
     ptrdiff_t frame = str_find(line, STR(", in "));
     if (str_find(line, STR("Traceback (most recent call last)")) >= 0)
         j->traceback.line = 0;
     else if (frame > 0 && str_find(line, STR("File \"")) >= 0 && j->traceback.line == 0 &&
              is_validation(str_slice(line, frame, line.len)))
-        mark(&j->traceback, j->line, line);
+        logread_set_mark(&j->traceback, j->line, line);
     read_times(j, line);
     read_profile(j, line);
-    read_losses(j, line);
-    read_scale(j, line);
-    read_flushes(j, line);
-    read_table(j, line);
+    logread_read_loss(j, line);
     read_columns(j, line);
     read_card(j, line);
     read_on_cpu(j, line);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a log from front to end. What of a line tells a time, a loss or a place is in
-// line.c; here are the bytes, the lines and what is kept of them.
+// line.c and loss.c; here are the bytes, the lines and what is kept of them.
 #include "measure/logread/logread_int.h"
 
 #include <math.h>
@@ -11,6 +11,7 @@ enum {
     TAIL_LINES = 1 << 15,
     LINE_BYTES = 1 << 13, // the rest of a longer line is dropped
     BINARY_SHARE = 50,    // one in so many bytes
+    MAY_HAVE_GONE_ON = 3, // lines of progress: a bar's last word, after an error, is no more
     ELAPSED_LEAST = 10,   // readings, of which nine in ten grow: steps' times do so in five
 };
 
@@ -153,23 +154,38 @@ static void classify_from(struct logread *j, int64_t line, struct failure *ret_e
     *ret_line = number_of(t, ret_ending->line);
 }
 
-void logread_end(struct logread *j, struct failure *ret_ending, int64_t *ret_line) {
-    if (j->tail->line_length > 0) end_line(j);
-    classify_from(j, 0, ret_ending, ret_line);
+// The line of progress with `count` - 1 after it; 0: there are fewer.
+static int64_t progress_before(const struct logread *j, int64_t count) {
+    if (j->progress_count < count) return 0;
+    return j->progress[(j->progress_count - count) % LOGREAD_WENT_ON];
 }
 
-// The line of progress with LOGREAD_WENT_ON - 1 after it: what was before it is over.
-static int64_t oldest_progress(const struct logread *j) {
-    return j->progress_count < LOGREAD_WENT_ON ? 0
-                                               : j->progress[j->progress_count % LOGREAD_WENT_ON];
+// What was before this line is over.
+static int64_t over_before(const struct logread *j) {
+    int64_t line = progress_before(j, LOGREAD_WENT_ON);
+    return j->finished > line ? j->finished : line;
+}
+
+// Of several runs the newest, unless it shows nothing: neither an end nor that it trains.
+void logread_end(struct logread *j, struct failure *ret_ending, int64_t *ret_line) {
+    if (j->tail->line_length > 0) end_line(j);
+    classify_from(j, j->run, ret_ending, ret_line);
+    bool shows_nothing = ret_ending->signature->kind == FAILURE_CLEAN &&
+                         progress_before(j, MAY_HAVE_GONE_ON) < j->run && j->finished < j->run;
+    if (j->run > 0 && shows_nothing) classify_from(j, 0, ret_ending, ret_line);
 }
 
 bool logread_went_on(const struct logread *j, int64_t line) {
-    return line > 0 && oldest_progress(j) > line;
+    return line > 0 && over_before(j) > line;
+}
+
+bool logread_may_have_gone_on(const struct logread *j, int64_t line) {
+    return line > 0 && (progress_before(j, MAY_HAVE_GONE_ON) > line || j->run > line);
 }
 
 void logread_end_later(struct logread *j, struct failure *ret_ending, int64_t *ret_line) {
-    classify_from(j, oldest_progress(j), ret_ending, ret_line);
+    int64_t over = over_before(j);
+    classify_from(j, j->run > over ? j->run : over, ret_ending, ret_line);
 }
 
 bool logread_scale_is_gone(const struct logread *j) {

@@ -56,6 +56,8 @@ struct logread {
     int64_t progress[LOGREAD_WENT_ON]; // lines that told a time or a finite loss, the newest ones
     int64_t progress_count;
     bool has_progress;         // the line that is being read
+    int64_t run;               // the line where the newest of several runs begins; 0: the first
+    int64_t finished;          // the last line that tells that a training came to its end
     struct logread_mark place; // the last bar or line that tells where the training is
     bool place_is_validation, place_is_last_batch, place_is_done; // done: that batch, too
     struct logread_mark traceback; // a frame of the last traceback that is of validation
@@ -77,6 +79,8 @@ const char *logread_refusal(struct str head);
 void logread_end(struct logread *j, struct failure *ret_ending, int64_t *ret_line);
 // Whether the training went on after that line.
 bool logread_went_on(const struct logread *j, int64_t line);
+// Whether it may have: a little of it came after, or another run that shows nothing.
+bool logread_may_have_gone_on(const struct logread *j, int64_t line);
 // As logread_end, and after it, of what the training did not go on after.
 void logread_end_later(struct logread *j, struct failure *ret_ending, int64_t *ret_line);
 // Whether the loss scale had fallen to its end when the log ended.

@@ -3,6 +3,8 @@
 #include "stats/stats.h"
 #include "verbs/doctor/doctor.h"
 
+#include <string.h>
+
 void doctor_take_ending(struct doctor *d, const struct failure *e, int64_t line) {
     struct cause_ending *c = &d->facts.ending;
     const struct failure_numbers *n = &e->numbers;
@@ -50,6 +52,12 @@ static void take_on_cpu(struct doctor_reading *r) {
     if (row) doctor_take_ending(r->d, &ending, r->log.on_cpu.line);
 }
 
+// What is told of another rank counts, whatever was printed after it.
+static bool is_of_others(const struct failure *e) {
+    return e->signature->kind == FAILURE_COMMUNICATION &&
+           strcmp(e->signature->id, "port-in-use") != 0;
+}
+
 int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     (void)why;
     struct logread *j = &r->log;
@@ -57,7 +65,7 @@ int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     struct failure ending;
     int64_t line;
     logread_end(j, &ending, &line);
-    if (logread_went_on(j, line) && ending.signature->kind != FAILURE_COMMUNICATION) {
+    if (logread_went_on(j, line) && !is_of_others(&ending)) {
         if (line != j->on_cpu.line)
             str_list_format(r->d->arena, &r->d->notes,
                             "the training continued after line %lld: %.*s", (long long)line,
@@ -65,6 +73,8 @@ int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
         logread_end_later(j, &ending, &line);
     }
     doctor_take_ending(r->d, &ending, line);
+    f->ending.is_doubtful =
+        ending.is_doubtful || (!is_of_others(&ending) && logread_may_have_gone_on(j, line));
     if (!f->ending.signature) take_on_cpu(r);
     take_place(r);
     const struct logread_bar *b = logread_training(j);
