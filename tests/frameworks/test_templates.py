@@ -464,6 +464,12 @@ class TestShipped(Compared):
         self.compare("qwen2", "full-fp32", True, "3B b4 s1000", tied=True)
         self.compare("gpt2", "full-fp32", False, "medium b3 s512", tied=True)
 
+    def test_frozen_weights_in_fp32(self):
+        self.compare("llama", "lora-w32-qv-dropout", True, "8B b2 s2048")
+        self.compare("llama", "lora-w32-dropout", False, "7B b3 s512")
+        self.compare("qwen2", "lora-w32-qv-dropout", False, "3B b4 s1000", tied=True)
+        self.compare("qwen3", "lora-w32", True, "qwen3-4B b8 s8192")
+
     def test_torchtunes_loss(self):
         self.compare("llama", "linear-lora-bf16", True, "8B b2 s2048")
         self.compare("qwen2", "linear-full", True, "3B b4 s1000", tied=True)

@@ -122,6 +122,11 @@ KINDS.update({"lora-bf16": (_BF16, ":all-linear:bf16"), "lora-bf16-dropout": (_B
               "qlora-bf16-qv-dropout": (dict(_BF16, quant="nf4"), ":q_proj,v_proj:dropout:bf16"),
               "qlora-torchao": (dict(_BF16, quant="nf4-torchao"), ":all-linear:bf16"),  # torchtune's
               "lora-fp32": (_BF16, ""), "lora-fp32-dropout": (_BF16, ":all-linear:dropout")})
+# Over weights in fp32 that autocast casts anew at each use, since they want no gradients: what trl (from 0.27 on) and scripts that load a
+# model without a type have.
+_W32 = dict(_AMP, weights="fp32")
+WIDE = {"lora-w32": (_W32, ""), "lora-w32-dropout": (_W32, ":all-linear:dropout"), "lora-w32-qv-dropout": (_W32, ":q_proj,v_proj:dropout")}
+KINDS.update(WIDE)
 # With liger's loss and layers; checkpointing is what goes with them.
 LIGER = {"liger-" + kind: (dict(KINDS[kind][0], loss="liger"), KINDS[kind][1])
          for kind in "full full-amp lora lora-dropout qlora qlora-dq qlora-dropout qlora-dq-dropout".split()}
@@ -189,7 +194,7 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
 _NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32")))
-ANY_BATCH = (*_NO_AUTOCAST, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
+ANY_BATCH = (*_NO_AUTOCAST, *WIDE, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD  # who offloads recomputes
@@ -202,6 +207,7 @@ SOME.update(dict.fromkeys(_NO_AUTOCAST, _GROUPED | {("llama", False, False), ("p
 SOME["qlora-torchao"] = {pair for pair in SOME["qlora-torchao"] if pair[0] != "qwen3"}  # which torchtune 0.6 does not build
 _OF_LLAMA = {("llama", True, False), ("llama", True, True), ("llama", False, False), ("mistral", True, False)}
 SOME.update({kind: _OF_LLAMA for kind in _NO_AUTOCAST if "-qv" in kind})  # the layers that litgpt takes
+SOME.update(dict.fromkeys(WIDE, _GROUPED | {("llama", False, False)}))
 SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFFLOAD} | {("llama", False, False)}))
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in (*LIGER, *CUT)})
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}

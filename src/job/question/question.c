@@ -61,7 +61,8 @@ static struct str guard_text(const struct question *q, bool is_measured) {
 
 int question_failed(const struct question *q, int rc) {
     struct str text = guard_text(q, false);
-    if (text.len > 0 && q->reading.conflict.len == 0) out_say(stderr, "batchfit: %.*s\n", STR_ARG(text));
+    if (text.len > 0 && q->reading.conflict.len == 0)
+        out_say(stderr, "batchfit: %.*s\n", STR_ARG(text));
     return rc;
 }
 
@@ -442,6 +443,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0 && !o->model && !o->tape) rc = question_several(q, why);
     if (rc < 0) return rc;
     question_adapter_check(q, o);
+    question_frozen_check(q);
     if (!o->tape) question_head_check(q);
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
     note_not_modelled(q, o->is_measured);

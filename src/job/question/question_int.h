@@ -7,9 +7,10 @@
 // Weights that are loaded in half precision stay so: autocast has nothing to cast then. Again where
 // less than was thought is known of the plan.
 void question_weights(struct question *q);
-// Of an adapter, after all else of the plan is taken: frozen weights in fp32 become a guard, and
-// what is known of them is counted.
+// Of an adapter, after all else of the plan is taken: whether frozen weights are in fp32; and when
+// the model is known, that they are, as a guard where no tape has them so.
 void question_frozen(struct question *q);
+void question_frozen_check(struct question *q);
 // When the model and its loss are known: a head that is none of the counted ones becomes a guard.
 void question_head_check(struct question *q);
 

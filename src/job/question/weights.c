@@ -22,6 +22,15 @@ void question_weights(struct question *q) {
                         STR_ARG(v->path), STR_ARG(v->text));
 }
 
+static struct str path_of(const struct config_value *v) {
+    return v->assumed ? STR("dtype") : v->path;
+}
+
+static struct str said_of(struct question *q, const struct config_value *v) {
+    if (!v->assumed) return v->text;
+    return str_format(q->arena, "not said: %.*s, the default from trl 0.27 on", STR_ARG(v->text));
+}
+
 // trl loads in float32 where nobody says it, from 0.27 on (trainer/model_config.py, dtype); before,
 // in the checkpoint's own type. Four bits are its compute type, too (trainer/utils.py,
 // get_quantization_config). Engines that cast the weights leave nothing in fp32.
@@ -36,27 +45,37 @@ void question_frozen(struct question *q) {
             STR("Axolotl casts embedding, norms and head back to bf16, which are counted in "
                 "fp32, with what goes from layer to layer: less is needed than this says"));
     bool is_full = str_find(v->text, STR("float32")) >= 0 || str_is(v->text, "fp32");
-    bool is_cast =
-        p->precision == PLAN_BF16 || p->precision == PLAN_FP16 || str_starts(p->shard, STR("zero"));
-    if (!is_full || is_cast || p->inference || p->adapter.len == 0) return;
-    struct str said =
-        v->assumed
-            ? str_format(q->arena, "not said: %.*s, the default from trl 0.27 on", STR_ARG(v->text))
-            : v->text;
-    struct str path = v->assumed ? STR("dtype") : v->path;
+    bool is_amp = p->precision == PLAN_AMP_BF16 || p->precision == PLAN_AMP_FP16;
+    if (!is_full || !is_amp || str_starts(p->shard, STR("zero")) || p->inference ||
+        p->adapter.len == 0)
+        return;
     if (p->quant.len > 0) {
         str_list_format(
             q->arena, &q->notes,
             "%.*s (%.*s): four-bit layers are computed in fp32 before autocast takes "
             "them: weights that are made anew, and inputs of layers, of more bytes than "
             "counted",
-            STR_ARG(path), STR_ARG(said));
+            STR_ARG(path_of(v)), STR_ARG(said_of(q, v)));
         return;
     }
     q->plan.frozen_fp32 = true;
+}
+
+void question_frozen_check(struct question *q) {
+    const struct config_value *v = &q->reading.values[CONFIG_WEIGHTS_DTYPE];
+    struct forecast f;
+    if (!q->plan.frozen_fp32 || q->plan.adapter.len == 0) return;
+    if (forecast_open(&q->tape_cache, &q->plan, &f, NULL) == 0 && forecast_counts_frozen(&f)) {
+        if (v->assumed)
+            str_list_format(q->arena, &q->notes,
+                            "dtype is not in the config: %.*s, the default of trl from 0.27 on "
+                            "(before, the checkpoint's own)",
+                            STR_ARG(v->text));
+        return;
+    }
     config_add_guard(q->arena, &q->reading,
                      (struct config_guard){.kind = STR("weights"),
                                            .what = STR("frozen weights in fp32"),
-                                           .path = path,
-                                           .value = said});
+                                           .path = path_of(v),
+                                           .value = said_of(q, v)});
 }

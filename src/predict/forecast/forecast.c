@@ -122,12 +122,17 @@ static void add_buckets(struct forecast *f, struct forecast_tape *t) {
                     (long long)f->plan.ranks, STR_ARG(unit_bytes(f->arena, bytes)));
 }
 
-// Templates of adapters have frozen weights in two bytes; the adapter itself, whose gradients are
-// as large as it is, is in fp32.
+bool forecast_counts_frozen(struct forecast *f) {
+    struct forecast_tape *t;
+    return plan_is_wide(&f->plan) &&
+           forecast_tape(f, f->plan.batch, f->plan.accumulation, &t, NULL) == 0 &&
+           forecast_has_wide(t);
+}
+
+// To a tape that has frozen weights in two bytes; the adapter itself, whose gradients are as large
+// as it is, is in fp32.
 static void add_frozen(struct forecast *f, struct forecast_tape *t) {
-    const struct plan *p = &f->plan;
-    bool is_as_counted = p->quant.len > 0 || p->shard.len > 0 || p->precision == PLAN_BF16;
-    if (!p->frozen_fp32 || p->adapter.len == 0 || is_as_counted) return;
+    if (!plan_is_wide(&f->plan) || forecast_has_wide(t)) return;
     int64_t bytes = forecast_weight_bytes(t->tape) - forecast_gradient_bytes(t->tape);
     t->extra_bytes += bytes;
     str_list_format(f->arena, &t->notes,

@@ -107,6 +107,8 @@ int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
 // The same where it has been opened; NULL: it has not.
 struct forecast_tape *forecast_tape_known(const struct forecast *f, int64_t batch,
                                           int64_t accumulation);
+// Whether frozen weights in fp32, which the plan has, are a tape's, and not only added to one.
+bool forecast_counts_frozen(struct forecast *f);
 // Whether the name is that of the user's own files, whatever else is called so.
 bool forecast_is_own(const struct forecast_cache *cache, struct str model);
 // The shape of a model that some template is of; NULL: there is no such template, or nobody knows

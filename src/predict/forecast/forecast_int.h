@@ -82,6 +82,8 @@ int64_t forecast_gradient_bytes(const struct tape *t);
 int64_t forecast_workspace_bytes(const struct tape *t, int64_t size);
 // Of the weights, trained or not.
 int64_t forecast_weight_bytes(const struct tape *t);
+// Of an adapter under autocast, whether its frozen weights are in fp32.
+bool forecast_has_wide(const struct forecast_tape *t);
 // The command that records what the plan asks for.
 struct str forecast_record_command(struct arena *a, const struct plan *p,
                                    const struct forecast_model *m);

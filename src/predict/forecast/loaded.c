@@ -206,6 +206,11 @@ int64_t forecast_weight_bytes(const struct tape *t) {
     return sum;
 }
 
+// Recorded under autocast, weights are in fp32 unless something else is said.
+bool forecast_has_wide(const struct forecast_tape *t) {
+    return !str_is(t->entry->header.weights, "bf16");
+}
+
 static void keep_outcome(struct forecast_loaded *l, int64_t batch, int64_t classes,
                          const struct sim_result *r) {
     l->outcomes[l->next_outcome] =

@@ -31,7 +31,11 @@ void forecast_note_adapter(struct forecast *f, const struct plan *p, struct fore
                             : "bitsandbytes stores them",
                         is_bf16 || str_is(p->loss, "cut") ? "bf16, as loaded"
                                                           : "fp32, as peft prepares them");
-    else if (!is_bf16 && !p->frozen_fp32)
+    else if (plan_is_wide(p) && forecast_has_wide(t))
+        str_list_add(f->arena, &t->notes,
+                     STR("frozen weights are counted in fp32, and their copies that autocast makes "
+                         "at each use; the adapter in fp32, too"));
+    else if (!is_bf16 && !plan_is_wide(p))
         str_list_add(f->arena, &t->notes,
                      STR("frozen weights are counted in 2 bytes, the adapter in 4"));
     if (is_bf16)

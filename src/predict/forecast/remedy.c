@@ -72,6 +72,12 @@ static bool use_bf16(const struct change *c) {
     return true;
 }
 
+static bool use_bf16_frozen(const struct change *c) {
+    bool is_wide = plan_is_wide(c->plan);
+    if (is_wide) c->plan->frozen_fp32 = false;
+    return is_wide;
+}
+
 static bool is_torchtunes(const struct plan *p) {
     return p->is_torchtunes || str_starts(p->loss, STR("linear"));
 }
@@ -198,6 +204,7 @@ static const struct remedy remedies[] = {
      .optimizer = "adafactor"},
     {"SGD with momentum", "another optimizer: learning rate and schedule change", use_optimizer,
      .optimizer = "sgd"},
+    {"frozen weights in bf16", "dtype: bfloat16; the adapter stays in fp32", use_bf16_frozen},
     {"weights in bf16", "loses precision in small updates", use_bf16},
     {"LoRA of rank 16", "trains an adapter, not the weights themselves", use_lora},
     {"QLoRA: frozen weights in four bits", "needs bitsandbytes; weights are made anew in each pass",

@@ -173,7 +173,8 @@ struct str forecast_record_command(struct arena *a, const struct plan *p,
     if (p->checkpointing) buf_add(&text, STR(" --checkpointing"));
     if (p->inference) buf_add(&text, STR(" --mode inference"));
     if (p->adapter.len > 0) {
-        buf_format(&text, " --adapter %.*s --weights bf16", STR_ARG(shell_word(a, p->adapter)));
+        buf_format(&text, " --adapter %.*s --weights %s", STR_ARG(shell_word(a, p->adapter)),
+                   plan_is_wide(p) ? "fp32" : "bf16");
     }
     if (p->shard.len > 0) {
         buf_format(&text, " --shard %.*s --ranks %lld --fused-optimizer",

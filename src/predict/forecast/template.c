@@ -10,7 +10,7 @@
 struct traits {
     struct str setting; // that no template has; empty: there is none
     struct str adapter, quant, shard, loss, optimizer, precision;
-    bool is_grouped, is_tied, is_checkpointed, is_accumulated;
+    bool is_grouped, is_tied, is_wide, is_checkpointed, is_accumulated;
 };
 // The same in words, in the order in which they are asked.
 enum property {
@@ -19,6 +19,7 @@ enum property {
     EMBEDDING,
     ADAPTER,
     QUANT,
+    FROZEN,
     SHARD,
     LOSS,
     OPTIMIZER,
@@ -99,6 +100,7 @@ static const struct {
     [EMBEDDING] = {"an embedding", NULL},
     [ADAPTER] = {"adapter", adapter_excess},
     [QUANT] = {"weights in four bits", quant_excess},
+    [FROZEN] = {"frozen weights in", NULL},
     [SHARD] = {"sharding", NULL},
     [LOSS] = {"a loss", loss_excess},
     [OPTIMIZER] = {"optimizer", NULL},
@@ -141,6 +143,7 @@ static struct words words_of(const struct traits *t) {
                     : adapter.len > 0   ? adapter
                                         : STR("all-linear"),
         [QUANT] = t->quant.len > 0 ? t->quant : STR("none"),
+        [FROZEN] = t->is_wide ? STR("fp32") : STR("two bytes or less"),
         [SHARD] = shard_text(t->shard),
         [LOSS] = t->loss.len > 0 ? plan_loss_form(t->loss) : STR("of all logits"),
         [OPTIMIZER] = t->optimizer,
@@ -161,6 +164,7 @@ static struct words template_words(const struct tape_shelf_entry *e) {
         .precision = h->precision,
         .is_grouped = e->is_grouped,
         .is_tied = e->is_tied,
+        .is_wide = h->adapter.len > 0 && str_is(h->weights, "fp32"),
         .is_checkpointed = h->checkpointing == 1,
         .is_accumulated = h->accumulation > 1,
     });
@@ -194,6 +198,7 @@ static struct words wanted_words(const struct plan *p, const struct shape *s, st
         .precision = str_of(wanted_precision(p, s)),
         .is_grouped = shape_kv_heads(s) < s->heads,
         .is_tied = s->tied && !is_reward, // a reward model's head is another
+        .is_wide = plan_is_wide(p),
         .is_checkpointed = p->checkpointing,
         // Of what is not sharded a second micro-step is made (tape_accumulate). Ranks that share
         // weights keep whole gradients until the last one, so that is recorded.
@@ -446,15 +451,14 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
                            struct forecast_tape *ret_tape, struct fail *why) {
     const struct shape_table *shapes = f->cache->shapes;
     const struct plan trained = forecast_trained(p);
-    const struct wish w = {.asked = p,
-                           .plan = &trained,
-                           .shape = f->shape,
-                           .family = shape_template(shapes, f->shape),
-                           .linear = shape_linear(shapes, f->shape),
-                           .words =
-                               wanted_words(&trained, f->shape, shape_setting(shapes, f->shape)),
-                           .positions = shape_table_rows(shapes, f->shape),
-                           .is_single = is_single};
+    struct wish w = {.asked = p,
+                     .plan = &trained,
+                     .shape = f->shape,
+                     .family = shape_template(shapes, f->shape),
+                     .linear = shape_linear(shapes, f->shape),
+                     .words = wanted_words(&trained, f->shape, shape_setting(shapes, f->shape)),
+                     .positions = shape_table_rows(shapes, f->shape),
+                     .is_single = is_single};
     int64_t values[TAPE_DIM_COUNT] = {0};
     struct forecast_tape t = {0};
     int farthest;
@@ -463,6 +467,10 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
         return fail_set(why, FAIL_INPUT, "%.*s: %lld tokens, of %lld positions that it learned",
                         STR_ARG(p->model), (long long)p->sequence_length, (long long)longest);
     const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
+    if (!e && plan_is_wide(&trained)) { // the other bytes are added then
+        w.words.of[FROZEN] = words_of(&(struct traits){0}).of[FROZEN];
+        e = choose(f->cache->shelf, &w, &farthest);
+    }
     if (!e) return not_covered(f, &w, farthest, why);
     int64_t lengths[2];
     int rc = forecast_completion(p, &lengths[0], &lengths[1], why);

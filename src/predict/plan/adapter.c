@@ -114,3 +114,8 @@ struct str plan_adapter_targets(struct str adapter) {
     struct str rest = plan_adapter_rest(adapter), targets = str_cut(&rest, ':');
     return str_is(targets, "all-linear") ? (struct str){0} : targets;
 }
+
+bool plan_is_wide(const struct plan *p) {
+    bool is_amp = p->precision == PLAN_AMP_BF16 || p->precision == PLAN_AMP_FP16;
+    return p->frozen_fp32 && is_amp && p->adapter.len > 0 && p->quant.len == 0 && p->shard.len == 0;
+}

@@ -40,7 +40,7 @@ struct plan {
     struct str generator; // of them: empty: the model itself by transformers' generate; "server":
                           // another program elsewhere; "vllm:0.3": vLLM on the same GPU, with that
                           // share of its memory; "vllm:0.3:sleep": which it has while it generates
-    bool frozen_fp32;     // weights that are not trained are in fp32, not in the 2 bytes of templates
+    bool frozen_fp32;     // weights that are not trained are in fp32, not in 2 bytes
     bool checkpointing, ema, inference;
     bool generates; // beside inference: a language model writes on, and is not asked for a loss
     bool compile;   // torch.compile
@@ -156,6 +156,8 @@ int64_t plan_adapter_rank(struct str adapter); // 0: none
 struct str plan_adapter_rest(struct str adapter);
 bool plan_adapter_has_dropout(struct str adapter);
 bool plan_adapter_is_bf16(struct str adapter);
+// Whether frozen weights of an adapter are in fp32 under autocast, which casts them at each use.
+bool plan_is_wide(const struct plan *p);
 // The layers alone; empty: every linear layer.
 struct str plan_adapter_targets(struct str adapter);
 
