@@ -48,7 +48,8 @@ const struct failure_signature failure_signatures_ended[] = {
      "the launcher only reports that a rank ended; the rank's own output shows why",
      "look at the output of the first rank named: torchrun --log-dir DIR --tee 3 keeps it, @record "
      "around main() puts its traceback into the summary",
-     "ChildFailedError\n^subprocess.CalledProcessError\n^CalledProcessError\n^torch."
+     "ChildFailedError\nCalledProcessError: Command '&returned non-zero exit status\n"
+     "^subprocess.CalledProcessError\n^CalledProcessError\n^torch."
      "multiprocessing.spawn.Process\n"
      "^terminate called without an active exception\nRoot Cause (first observed failure):\n"
      "torchelastic.worker.status.FAILED\nCHILD PROCESS FAILED WITH NO ERROR_FILE\n"

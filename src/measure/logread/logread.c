@@ -112,8 +112,6 @@ const char *logread_refusal(struct str head) {
          "7zXZ",
          5, "compressed (xz): xzcat FILE | batchfit doctor -"},
         {"PK\x03\x04", 4, "an archive (zip, or a PyTorch checkpoint), not a log"},
-        {"\xff\xfe", 2, "UTF-16: iconv -f UTF-16 -t UTF-8 FILE | batchfit doctor -"},
-        {"\xfe\xff", 2, "UTF-16: iconv -f UTF-16 -t UTF-8 FILE | batchfit doctor -"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (str_starts(head, (struct str){known[i].magic, known[i].length})) return known[i].what;

@@ -70,8 +70,8 @@ struct logread {
 struct logread logread_new(struct arena *a);
 void logread_feed(struct logread *j, struct str bytes);
 
-// Why the beginning of a file is no text log; NULL: it is one. Compressed files, UTF-16 and binary
-// files are known by their first bytes.
+// Why the beginning of a file is no text log; NULL: it is one. Compressed and binary files are
+// known by their first bytes.
 const char *logread_refusal(struct str head);
 
 // Takes in a last line without an end, and reads the ending. `ret_line`: the number of the line

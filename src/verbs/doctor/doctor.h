@@ -35,6 +35,15 @@ struct doctor_smi {
     double ecc_errors;
 };
 
+// utf16.c
+struct doctor_utf16 {
+    bool is_so, is_big; // is_big: the upper byte first
+    uint32_t half;      // the first of a pair that the next bytes complete; 0: none
+    struct buf text;
+};
+// Of an even number of bytes, as UTF-8; valid until the next call.
+struct str doctor_utf16(struct doctor_utf16 *u, struct str bytes);
+
 struct doctor_reading {
     struct doctor *d;
     const char *name;
@@ -52,6 +61,7 @@ struct doctor_reading {
     struct doctor_smi smi;
     struct findings findings;
     struct buf line, document;
+    struct doctor_utf16 utf16;
     bool skips;
     int columns[DOCTOR_READING_CSV_COLUMNS];
 };

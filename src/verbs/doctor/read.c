@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 enum {
-    CHUNK = 1 << 16,
+    CHUNK = 1 << 16,     // even, for UTF-16
     LINE_MOST = 1 << 20, // of JSON and CSV
 };
 
@@ -96,9 +96,17 @@ static struct doctor_reading *reading_new(struct doctor *d, const char *name) {
                                  .stride = 1,
                                  .earlier_most = 0,
                                  .line = buf_new(a),
+                                 .utf16.text = buf_new(a),
                                  .document = buf_new(a)};
     for (int i = 0; i < DOCTOR_READING_CSV_COLUMNS; i++) r->columns[i] = -1;
     return r;
+}
+
+static struct str text_of(struct doctor_reading *r, struct str bytes, bool is_first) {
+    struct doctor_utf16 *u = &r->utf16;
+    if (is_first) u->is_big = str_starts(bytes, STR("\xfe\xff"));
+    if (is_first) u->is_so = u->is_big || str_starts(bytes, STR("\xff\xfe"));
+    return u->is_so ? doctor_utf16(u, bytes) : bytes;
 }
 
 static int read_all(struct doctor_reading *r, int fd, struct fail *why) {
@@ -106,10 +114,10 @@ static int read_all(struct doctor_reading *r, int fd, struct fail *why) {
     const struct kind *k = NULL;
     ptrdiff_t count = 0;
     int rc;
-    for (;;) {
+    for (bool is_first = true;; is_first = false) {
         rc = next_bytes(fd, r->name, room, &count, why);
         if (rc < 0 || count == 0) break;
-        struct str bytes = {room, count}, head = str_trim(bytes);
+        struct str bytes = text_of(r, (struct str){room, count}, is_first), head = str_trim(bytes);
         if (!k) {
             const char *refusal = logread_refusal(bytes);
             if (refusal) return fail_set(why, FAIL_INPUT, "%s: %s", r->name, refusal);
