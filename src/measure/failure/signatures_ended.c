@@ -57,7 +57,8 @@ const struct failure_signature failure_signatures_ended[] = {
      "Horovod has been shut down\n^Primary job  terminated normally, but \n"
      "mpirun&detected that one or more processes exited with non-zero status\n"
      "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
-     "srun: error: &: Exited with exit code \nActorDiedError\nray.exceptions.RayActorError\n"
+     "srun: error: &: Exited with exit code \nActorDiedError\nActorUnavailableError\n"
+     "ray.exceptions.RayActorError\nThe actor is dead because its worker process has died\n"
      "WorkerCrashedError\nwhile executing a task by an unexpected system error",
      RANK_LAUNCHER},
     {"engine-failed", FAILURE_COMMUNICATION, "only tells that the inference engine's process died",
