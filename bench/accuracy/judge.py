@@ -8,6 +8,7 @@ device   reserved + overhead against mem_mib, in the GPU's total less overhead: 
 speed    only the speed (speed.py): the table does not say what memory was needed
 reserved   what the allocator held against mem_mib
 allocated  the peak of live tensors against mem_mib
+ran      the row's batch must run in the GPU's total less overhead
 oom      the row ran out of memory: its batch must not run in the GPU's total less overhead
 end      what is still allocated after a step, before the next one, against mem_mib
 weights  as device, with the tape cut off after the model was put on the GPU
@@ -60,11 +61,20 @@ def judge_fit(program, tape, row, capacity_mib, overhead_mib, *options):
     return Verdict("wrong" if wrong else "right", "; ".join(wrong), **figures)
 
 
+def _judge_end(has_run, note, program, tape, row, capacity_mib, options):
+    got = simulate(program, tape, row.get("batch_per_gpu") or "1", capacity_mib * MIB, *options)
+    is_right = got["fits"] == has_run
+    return Verdict("right" if is_right else "wrong", "" if is_right else note, needed_mib=mib(got["needed_bytes"]), capacity_mib=capacity_mib)
+
+
+def judge_ran(program, tape, row, capacity_mib, overhead_mib, *options):
+    """It ran; right if that was said."""
+    return _judge_end(True, "it ran, we say it does not", program, tape, row, capacity_mib, options)
+
+
 def judge_oom(program, tape, row, capacity_mib, overhead_mib, *options):
     """It ended out of memory; right if that was said."""
-    got = simulate(program, tape, row.get("batch_per_gpu") or "1", capacity_mib * MIB, *options)
-    return Verdict("wrong" if got["fits"] else "right", "it ran out of memory, we say it fits" if got["fits"] else "",
-                   needed_mib=mib(got["needed_bytes"]), capacity_mib=capacity_mib)
+    return _judge_end(False, "it ran out of memory, we say it fits", program, tape, row, capacity_mib, options)
 
 
 def judge_device(program, tape, row, capacity_mib, overhead_mib, *options):
@@ -123,5 +133,5 @@ def judge_speed(program, tape, row, capacity_mib, overhead_mib, *options):
     return Verdict("timed")
 
 
-JUDGES = {"speed": judge_speed, "fit": judge_fit, "oom": judge_oom, "device": judge_device, "allocated": judge_allocated,
+JUDGES = {"speed": judge_speed, "fit": judge_fit, "ran": judge_ran, "oom": judge_oom, "device": judge_device, "allocated": judge_allocated,
           "reserved": judge_reserved, "end": judge_end, "weights": judge_weights}

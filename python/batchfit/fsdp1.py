@@ -91,8 +91,8 @@ def _policy(model, knobs):
 
 def wrap(model, knobs, device):
     """The model as accelerate prepares it for FSDP1 on a device (Accelerator.prepare_model; FullyShardedDataParallelPlugin says
-    no to use_orig_params unless it is told); (model, library)."""
-    accelerate = need("accelerate", "accelerate")
+    no to use_orig_params unless it is told), which is as a loop of one's own has it by FSDP1's defaults; (model, library or None)."""
+    library = None if knobs.script_defaults == "plain" else "accelerate " + need("accelerate", "accelerate").__version__
     from torch.distributed.fsdp import BackwardPrefetch, CPUOffload, FullyShardedDataParallel, MixedPrecision, ShardingStrategy  # pylint: disable=import-outside-toplevel
     autocast_forward(model, knobs, "cuda" if device.type == "meta" else device.type)
     mixed = None
@@ -102,9 +102,10 @@ def wrap(model, knobs, device):
         for param in model.parameters():  # what is trained is kept in full precision, whatever it was loaded as
             if param.requires_grad:
                 param.data = param.data.float()
-    return FullyShardedDataParallel(
+    model = FullyShardedDataParallel(
         model, sharding_strategy=ShardingStrategy.FULL_SHARD, auto_wrap_policy=_policy(model, knobs), mixed_precision=mixed,
-        cpu_offload=CPUOffload(offload_params=split(knobs.shard)[1]), backward_prefetch=BackwardPrefetch.BACKWARD_PRE, limit_all_gathers=True, device_id=device), "accelerate " + accelerate.__version__
+        cpu_offload=CPUOffload(offload_params=split(knobs.shard)[1]), backward_prefetch=BackwardPrefetch.BACKWARD_PRE, limit_all_gathers=True, device_id=device)
+    return model, library
 
 
 def apply(model, knobs):

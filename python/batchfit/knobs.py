@@ -58,7 +58,7 @@ KNOBS = {
               "FullyShardedDataParallel; with :offload what the CPU updates is kept on the host; torchtune: fsdp2 as its recipes apply it; zero1, zero2, "
               "zero3: DeepSpeed in bf16, zero2:BUCKET:overlap with its reduce_bucket_size (auto: the hidden size squared, as transformers "
               "fills it in) and overlap_comm, zero3:BUCKET:overlap:prefetch=N:persist=N:live=N:reuse=N:group=N with its numbers; "
-              ":optimizer=cpu and, of zero3, :param=cpu for what stays on the host, :paged where it is not pinned; hf: only"),
+              ":optimizer=cpu and, of zero3, :param=cpu for what stays on the host, :paged where it is not pinned; hf:, and python: where the model has _no_split_modules (fsdp1, fsdp2)"),
     "ranks": (int, "GPUs that share the weights; the first of them is recorded"),
     "tp": (int, "tensor parallelism: so many GPUs split each layer, its sequences and the loss, --ranks times; titan: only"),
     "compile": (("model", "layers", "layers+loss"), "torch.compile by Inductor: the model as one graph, each layer as one, or also the loss "

@@ -23,6 +23,8 @@ def load(source, knobs):
     if zero.is_zero(knobs.shard):
         job.library = ", ".join(filter(None, (job.library, zero.apply(job, knobs))))
     elif knobs.shard:
+        if sources.split(source)[0] == "python":
+            sharded.check_layers(model, knobs)
         word, is_offloaded = sharded.split(knobs.shard)
         job.model, library = fsdp1.apply(job.model, knobs) if word == "fsdp1" else sharded.apply(job, knobs)
         job.is_used_up = job.is_used_up or is_offloaded  # what FSDP1 makes in its first step on the host stays

@@ -157,7 +157,8 @@ class Script:
             self.output = None
 
     def _autocast(self):
-        is_inside = self.knobs.shard or self.job.casts_itself  # as sharded models have it
+        is_inside = self.knobs.shard and self.knobs.script_defaults != "plain"  # sharded.autocast_forward, torchtitan
+        is_inside = is_inside or self.job.casts_itself
         dtype = None if is_inside else self.knobs.autocast_dtype
         return torch.autocast("cuda", getattr(torch, dtype)) if dtype else contextlib.nullcontext()
 

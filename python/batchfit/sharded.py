@@ -394,7 +394,7 @@ def check(knobs, kind):
         raise UsageError("--shard %s: offload is recorded of hf: models without --compile" % knobs.shard)
     if kind == "titan" and word != "fsdp2":
         raise UsageError("--shard %s: titan:NAME is sharded by fsdp2" % knobs.shard)
-    if kind not in ("hf", "titan"):
+    if kind not in ("hf", "titan") and not (kind == "python" and word in ("fsdp1", "fsdp2")):
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME), which say what a layer is" % knobs.shard)
     if not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS:
         raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))
@@ -409,6 +409,13 @@ def check(knobs, kind):
         raise UsageError("--shard %s --quant nf4-torchao: not recorded" % knobs.shard)
     if knobs.quant and knobs.weights != "bf16":
         raise UsageError("--shard %s --quant: --weights bf16, as all that is put into one flat parameter has one type" % knobs.shard)
+
+
+def check_layers(model, knobs):
+    """Raises UsageError for a model of the user's own that does not say what is a layer."""
+    if not getattr(model, "_no_split_modules", None):
+        raise UsageError("--shard %s: give your model _no_split_modules, a list of the names of the classes that are a unit each, as "
+                         "models of transformers have it" % knobs.shard)
 
 
 def _plugin(knobs, accelerate):
@@ -443,9 +450,10 @@ def apply(job, knobs):
 
 
 def autocast_forward(model, knobs, device="cuda"):
-    """Mixed precision as Accelerator.prepare_model puts it into the model's own forward, before it is sharded."""
-    from accelerate.utils import convert_outputs_to_fp32  # pylint: disable=import-outside-toplevel
-    if knobs.autocast_dtype:
+    """Mixed precision as Accelerator.prepare_model puts it into the model's own forward, before it is sharded. A loop of
+    one's own (plain) has autocast around the forward, and the outputs as they are."""
+    if knobs.autocast_dtype and knobs.script_defaults != "plain":
+        from accelerate.utils import convert_outputs_to_fp32  # pylint: disable=import-outside-toplevel
         if device == "cuda":
             AUTOCAST.install()  # on a CPU build torch.autocast switches itself off where it is made
         autocast = torch.autocast(device, getattr(torch, knobs.autocast_dtype))

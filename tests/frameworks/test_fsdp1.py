@@ -9,6 +9,8 @@ import sys
 import tempfile
 import unittest
 
+import torch
+
 from templates_helper import SHAPES, Compared, families
 from batchfit import recorder
 from batchfit.errors import UsageError
@@ -22,6 +24,28 @@ def sizes(tape, phase, operation, tag=None):
     """Bytes of the phase's allocations by an operation (None: any), in order."""
     lines = [line.split() for line in tape.split("m %s 0\n" % phase)[1].split("\nm ")[0].splitlines()]
     return [int(w[2]) for w in lines if w[0].startswith("a") and operation in (None, *w[5:6]) and tag in (None, w[4])]
+
+
+class Layer(torch.nn.Linear):
+    """A unit."""
+
+
+class Own(torch.nn.Module):
+    """Three of them and a head, which is the root's."""
+
+    _no_split_modules = ["Layer"]
+
+    def __init__(self):
+        super().__init__()
+        self.layers, self.head = torch.nn.Sequential(*(Layer(12, 12) for _ in range(3))), torch.nn.Linear(12, 5)
+
+    def forward(self, x):
+        return self.head(self.layers(x))
+
+
+def own():
+    """As the recorder's python: sources are."""
+    return Own(), lambda output: output.mean(), lambda batch: torch.empty(batch, 12, 12)
 
 
 class TestAgainstTorch(unittest.TestCase):
@@ -105,6 +129,19 @@ class TestRecording(unittest.TestCase):
         words = sum(-(-n // 4) for n in layer) + 2 * 48  # of two bytes, norms as they are
         self.assertIn(" %d 0 param - model.base_model.model.model.layers.1\n" % (2 * -(-words // 7)), tape.replace("param - base", "param - model.base"))
         self.assertEqual(tape.count(" 64 0 buffer - "), 3 * 7)  # the codes of every matrix, on every rank
+
+    def test_a_model_of_ones_own(self):
+        """In a loop of its own: its layers are units, and what it returns stays in the arithmetic's type."""
+        units = {"fsdp1": 7 * -(-(12 * 12 + 12) // 7),  # elements of a matrix and its bias, padded behind the last
+                 "fsdp2": 7 * (2 * 12 + 2)}  # each by its rows
+        for shard, gathered in (("fsdp1", "fsdp.gathered"), ("fsdp2", "fsdp.all_gather")):
+            with self.subTest(shard=shard):
+                tape = self.record(source=own, name="own", shard=shard, weights="fp32", seq_len=None)
+                self.assertEqual(sizes(tape, "forward", gathered).count(2 * units[shard]), 3)
+                self.assertIn(2 * 12 * 5 * 2, sizes(tape, "forward", None))  # the head's output, bf16
+                self.assertNotIn(2 * 12 * 5 * 4, sizes(tape, "forward", None))
+        with self.assertRaisesRegex(UsageError, "_no_split_modules"):
+            self.record(source=lambda: torch.nn.Linear(3, 3), weights="fp32", seq_len=None)
 
     def test_what_is_refused(self):
         for said in (dict(ranks=None), dict(ranks=1), dict(ema=True), dict(optimizer="adafactor"), dict(mode="inference"),
