@@ -146,7 +146,9 @@ static int unknown_option(struct arena *a, const struct cli_verb *verb, struct s
     }
     near_offer(&near, STR("json"));
     fail_set(why, FAIL_USAGE, "%s has no option --%.*s", verb->name, STR_ARG(name));
-    if (near.count > 0) return fail_hint(why, "nearest: --%.*s", STR_ARG(near_text(a, &near)));
+    for (int i = 0; i < near.count; i++)
+        near.names[i] = str_format(a, "--%.*s", STR_ARG(near.names[i]));
+    if (near.count > 0) return fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)));
     if (!verb->takes_command) {
         return fail_hint(why, "batchfit %s --help lists its options", verb->name);
     }

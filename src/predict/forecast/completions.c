@@ -143,10 +143,12 @@ static void note_server(struct forecast *f, const struct tape_generation *g, con
         f->arena, &t->notes,
         "a server with a paged cache (vLLM): %.*s of weights, and %.*s for each sequence of "
         "%lld tokens (%lld blocks of %d tokens, %.*s each) in what its share of the GPU "
-        "(gpu_memory_utilization) leaves beside its own passes",
+        "(gpu_memory_utilization) leaves beside its own passes; over N GPUs with tensor "
+        "parallelism "
+        "each has an Nth of both (of keys and values no less than one of %lld heads)",
         STR_ARG(weights_text(f, s, standing_bytes(t->tape))),
         STR_ARG(unit_bytes(f->arena, pages * PAGE * token)), (long long)tokens, (long long)pages,
-        PAGE, STR_ARG(unit_bytes(f->arena, PAGE * token)));
+        PAGE, STR_ARG(unit_bytes(f->arena, PAGE * token)), (long long)shape_kv_heads(s));
 }
 
 void forecast_note_generator(struct forecast *f, const struct plan *p, const struct shape *s,
