@@ -174,9 +174,12 @@ class Script:
                 self._backward(step, micro)
 
     def _reduced(self, micro):
-        """Before the last micro-step of several, ranks keep their gradients whole, as in Accelerator.no_sync (1.15); torchtitan reduces them in each."""
+        """Before the last micro-step of several, ranks keep their gradients whole, as in Accelerator.no_sync (1.15); torchtitan and
+        plain loops reduce them in each."""
         is_last = micro == self.knobs.accumulation - 1
-        if self.fsdp == "fsdp2" and self.knobs.script_defaults != "torchtitan":
+        if self.knobs.script_defaults in ("torchtitan", "plain"):
+            return contextlib.nullcontext()
+        if self.fsdp == "fsdp2":
             self.job.model.set_requires_gradient_sync(is_last)
         return self.job.model.no_sync() if self.fsdp == "fsdp1" and not is_last else contextlib.nullcontext()
 

@@ -140,6 +140,8 @@ class TestRecording(unittest.TestCase):
                 self.assertEqual(sizes(tape, "forward", gathered).count(2 * units[shard]), 3)
                 self.assertIn(2 * 12 * 5 * 2, sizes(tape, "forward", None))  # the head's output, bf16
                 self.assertNotIn(2 * 12 * 5 * 4, sizes(tape, "forward", None))
+                tape = self.record(source=own, name="own", shard=shard, weights="fp32", seq_len=None, accumulation=2)
+                self.assertIn("fsdp.reduce_scatter", tape.split("m backward 0\n")[1].split("\nm ")[0])  # of the first micro-step
         with self.assertRaisesRegex(UsageError, "_no_split_modules"):
             self.record(source=lambda: torch.nn.Linear(3, 3), weights="fp32", seq_len=None)
 
