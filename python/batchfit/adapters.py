@@ -66,9 +66,9 @@ def _quantize(model, knobs, peft):
     if is_torchtunes:
         torchao_nf4.quantize(model, kept, _compute_dtype(knobs))
     else:
-        four_bit.quantize(model, kept, _compute_dtype(knobs), knobs.quant == "nf4-dq", storage=torch.bfloat16 if knobs.shard else torch.uint8)
+        four_bit.quantize(model, kept, _compute_dtype(knobs), "-dq" in knobs.quant, storage=torch.bfloat16 if knobs.shard else torch.uint8)
     is_own = is_torchtunes or is_in_bf16(knobs.adapter)  # nobody who builds his own adapter prepares
-    is_left = knobs.quant_prepare == "none" or knobs.quant_prepare is None and is_own
+    is_left = knobs.quant_prepare == "none" or knobs.quant.endswith("-left") or knobs.quant_prepare is None and is_own
     if is_left or knobs.shard:  # peft's preparation is not for what is sharded (trl's SFTTrainer)
         for p in model.parameters():
             p.requires_grad = False

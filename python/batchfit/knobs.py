@@ -49,8 +49,8 @@ KNOBS = {
     "adapter": (str, "LoRA over frozen weights: lora:16, lora:16:q_proj,v_proj or lora:16:all-linear:dropout, with :bf16 behind it for one in bf16 "
                 "where peft has fp32; or the adapter_config.json of "
                 "any of peft's methods; hf: only"),
-    "quant": (("nf4", "nf4-dq", "nf4-torchao"), "frozen weights in four bits by bitsandbytes' rules; -dq: their scales quantised, too; -torchao: by "
-              "torchao's, as torchtune has them"),
+    "quant": (("nf4", "nf4-dq", "nf4-left", "nf4-dq-left", "nf4-torchao"), "frozen weights in four bits by bitsandbytes' rules; -dq: their scales "
+              "quantised, too; -left: with embedding, norms and head left in bf16, as Axolotl has them; -torchao: by torchao's, as torchtune has them"),
     "quant_prepare": (("peft", "trl", "none"), "the rest of a model in four bits: fp32 by peft (default), embedding and head back in "
                       "bf16 by trl, left as loaded"),
     "weights": (("fp32", "bf16"), "what a model under amp is loaded as (default fp32)"),

@@ -9,7 +9,7 @@ from templates_helper import OWN_SHAPES, SHAPES, Compared, families
 
 
 TWO = ("3B b4 s1000", "8B b1 s131072")
-BASE = ("full", "lora", "qlora", "qlora-dq", "lora-w32", "lora-w32-dropout", "lora-w32-qv-dropout", "liger-full", "liger-lora", "liger-qlora", "liger-qlora-dq")
+BASE = ("full", "lora", "qlora", "qlora-dq", "lora-w32", "lora-w32-dropout", "lora-w32-qv-dropout", "qlora-dq-left-dropout", "qlora-left-dropout", "liger-full", "liger-lora", "liger-qlora", "liger-qlora-dq")
 
 
 class TestSeven(Compared):

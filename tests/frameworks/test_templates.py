@@ -469,6 +469,11 @@ class TestShipped(Compared):
         self.compare("llama", "lora-w32-dropout", False, "7B b3 s512")
         self.compare("qwen2", "lora-w32-qv-dropout", False, "3B b4 s1000", tied=True)
         self.compare("qwen3", "lora-w32", True, "qwen3-4B b8 s8192")
+        self.compare("gemma", "lora-w32-qv-dropout", True, "2B b2 s2048", tied=True)
+
+    def test_four_bits_with_the_rest_in_bf16(self):
+        self.compare("llama", "qlora-dq-left-dropout", True, "8B b2 s2048")
+        self.compare("llama", "qlora-left-dropout", False, "3B b4 s1000")
 
     def test_torchtunes_loss(self):
         self.compare("llama", "linear-lora-bf16", True, "8B b2 s2048")

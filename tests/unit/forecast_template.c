@@ -142,7 +142,7 @@ static void an_adapter_is_counted_by_one_that_has_more(void **state) {
     (void)state;
     static const struct {
         const char *adapter, *quant, *template, *note;
-        bool has_no_autocast;
+        bool has_no_autocast, is_wide;
     } cases[] = {
         {"lora:16:v_proj", "", "llama-lora-qv", "counted as q_proj,v_proj"},
         {"lora:16:v_proj:dropout", "", "llama-lora-qv-dropout", "counted as q_proj,v_proj:dropout"},
@@ -162,6 +162,13 @@ static void an_adapter_is_counted_by_one_that_has_more(void **state) {
         {"lora:16:k_proj:dropout:bf16", "", "llama-lora-bf16-dropout",
          "counted as all-linear:dropout:bf16", true},
         {"lora:16", "", "llama-lora-fp32", NULL, true},
+        {"lora:16:q_proj,v_proj:dropout", "", "llama-lora-w32-qv-dropout", NULL, false, true},
+        {"lora:16:q_proj", "", "llama-lora-w32-qv-dropout", "counted as q_proj,v_proj:dropout",
+         false, true},
+        {"lora:16", "", "llama-lora-fp32", NULL, true, true},
+        {"lora:16:all-linear:dropout", "nf4-dq-left", "llama-qlora-dq-left-dropout", NULL},
+        {"lora:16:q_proj,v_proj", "nf4-left", "llama-qlora-left-dropout",
+         "counted as all-linear:dropout"},
     };
     ARENA_AUTO a = {0};
     struct forecast_cache cache = cache_of(&a);
@@ -170,6 +177,7 @@ static void an_adapter_is_counted_by_one_that_has_more(void **state) {
         struct forecast f;
         plan.adapter = str_of(cases[i].adapter);
         plan.quant = str_of(cases[i].quant);
+        plan.frozen_fp32 = cases[i].is_wide;
         if (cases[i].has_no_autocast) plan.precision = PLAN_BF16;
         struct forecast_tape *t = filled(&cache, &plan, &f, 4);
         struct str first = t->notes.items[0];

@@ -127,6 +127,10 @@ KINDS.update({"lora-bf16": (_BF16, ":all-linear:bf16"), "lora-bf16-dropout": (_B
 _W32 = dict(_AMP, weights="fp32")
 WIDE = {"lora-w32": (_W32, ""), "lora-w32-dropout": (_W32, ":all-linear:dropout"), "lora-w32-qv-dropout": (_W32, ":q_proj,v_proj:dropout")}
 KINDS.update(WIDE)
+# Over four bits with embedding, norms and head left in bf16, under autocast: Axolotl casts back what peft prepares (loaders/model.py, should_convert).
+LEFT = {"qlora-dq-left-dropout": (dict(_AMP, quant="nf4-dq-left"), ":all-linear:dropout"),
+        "qlora-left-dropout": (dict(_AMP, quant="nf4-left"), ":all-linear:dropout")}
+KINDS.update(LEFT)
 # With liger's loss and layers; checkpointing is what goes with them.
 LIGER = {"liger-" + kind: (dict(KINDS[kind][0], loss="liger"), KINDS[kind][1])
          for kind in "full full-amp lora lora-dropout qlora qlora-dq qlora-dropout qlora-dq-dropout".split()}
@@ -178,14 +182,15 @@ FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "ph
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 _IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
+_WIDE = " lora-w32-dropout lora-w32-qv-dropout"
 _CUT = " cut-full-amp cut-lora-dropout cut-qlora-dropout "
-FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16).split(),
-       "gemma2": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _SHARDED + " lora-bf16 lora-bf16-dropout qlora-torchao").split(),  # of liger-lora the first layer differs, of cut-qlora the last
-       "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT).split(),
-       "gemma3": "full full-amp lora lora-dropout qlora qlora-dropout".split(),
-       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 " + _IN_BF16 + _CUT).split(),
-       **dict.fromkeys("gpt2 gpt_neox".split(), "full full-amp full-fp32 lora lora-dropout qlora qlora-dropout".split()),
-       **dict.fromkeys("olmo2 granite starcoder2 phi".split(), "full full-amp lora lora-dropout qlora qlora-dropout".split()),
+FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16 + _WIDE).split(),
+       "gemma2": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _SHARDED + " lora-bf16 lora-bf16-dropout qlora-torchao" + _WIDE).split(),  # of liger-lora the first layer differs, of cut-qlora the last
+       "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT + _WIDE).split(),
+       "gemma3": "full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout".split(),
+       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 lora-w32-dropout " + _IN_BF16 + _CUT).split(),
+       **dict.fromkeys("gpt2 gpt_neox".split(), "full full-amp full-fp32 lora lora-dropout lora-w32-dropout qlora qlora-dropout".split()),
+       **dict.fromkeys("olmo2 granite starcoder2 phi".split(), "full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout".split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
        **dict.fromkeys(ENCODERS, "full-amp full-amp-foreach full-fp32-foreach".split()), "bert": "full-foreach full-amp full-amp-foreach full-fp32-foreach".split(),
        "qwen2_moe": "full lora lora-qkvo lora-qkvo-dropout".split(),
@@ -194,7 +199,7 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
 _NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32")))
-ANY_BATCH = (*_NO_AUTOCAST, *WIDE, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
+ANY_BATCH = (*_NO_AUTOCAST, *WIDE, *LEFT, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD  # who offloads recomputes
@@ -207,7 +212,9 @@ SOME.update(dict.fromkeys(_NO_AUTOCAST, _GROUPED | {("llama", False, False), ("p
 SOME["qlora-torchao"] = {pair for pair in SOME["qlora-torchao"] if pair[0] != "qwen3"}  # which torchtune 0.6 does not build
 _OF_LLAMA = {("llama", True, False), ("llama", True, True), ("llama", False, False), ("mistral", True, False)}
 SOME.update({kind: _OF_LLAMA for kind in _NO_AUTOCAST if "-qv" in kind})  # the layers that litgpt takes
-SOME.update(dict.fromkeys(WIDE, _GROUPED | {("llama", False, False)}))
+SOME.update({"qlora-dq-left-dropout": _GROUPED | {("llama", False, False)},
+             "qlora-left-dropout": {("llama", True, False), ("llama", True, True), ("llama", False, False)}})
+SOME.update(dict.fromkeys(WIDE, _GROUPED | {("llama", False, False), *((family, False, tied) for family in FEW for tied in (False, True))}))
 SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFFLOAD} | {("llama", False, False)}))
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in (*LIGER, *CUT)})
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}

@@ -51,7 +51,9 @@ static int take_option(struct question *q, const char *spelled, struct fail *why
 
 static int take_quant(struct question *q, const char *spelled, struct fail *why) {
     if (!str_is_one_of(str_of(spelled), plan_quants))
-        return fail_set(why, FAIL_USAGE, "--quant %s: not nf4, nf4-dq or nf4-torchao", spelled);
+        return fail_set(why, FAIL_USAGE,
+                        "--quant %s: not nf4, nf4-dq, nf4-left, nf4-dq-left or nf4-torchao",
+                        spelled);
     if (q->plan.adapter.len == 0) {
         fail_set(why, FAIL_USAGE, "--quant %s: weights in four bits cannot be trained", spelled);
         return fail_hint(why, "train an adapter over them: --lora 16");

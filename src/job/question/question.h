@@ -44,8 +44,9 @@ struct question_options {
                 "train LoRA of this rank over frozen weights: on every linear layer, "           \
                 "or 16:q_proj,v_proj"),                                                          \
         CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                             \
-                "with --lora: frozen weights in four bits (-torchao: as torchtune has them)",    \
-                "nf4 nf4-dq nf4-torchao"),                                                       \
+                "with --lora: frozen weights in four bits (-left: the rest in bf16, as Axolotl " \
+                "has it; -torchao: as torchtune has them)",                                      \
+                "nf4 nf4-dq nf4-left nf4-dq-left nf4-torchao"),                                  \
         CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                               \
                 "a language model's loss: liger (with its layers, as use_liger_kernel; needs "   \
                 "--checkpointing); cut (Apple's, as Axolotl has it; needs it, too); dpo (pairs " \

@@ -22,6 +22,10 @@ void question_weights(struct question *q) {
                         STR_ARG(v->path), STR_ARG(v->text));
 }
 
+static bool is_amp(const struct plan *p) {
+    return p->precision == PLAN_AMP_BF16 || p->precision == PLAN_AMP_FP16;
+}
+
 static struct str path_of(const struct config_value *v) {
     return v->assumed ? STR("dtype") : v->path;
 }
@@ -31,22 +35,28 @@ static struct str said_of(struct question *q, const struct config_value *v) {
     return str_format(q->arena, "not said: %.*s, the default from trl 0.27 on", STR_ARG(v->text));
 }
 
+// Axolotl's loaders/model.py, should_convert: what peft has cast to fp32 is cast back, but where
+// FSDP shards four bits. Templates of cut cross-entropy have it so without saying it.
+static void leave_in_bf16(struct question *q) {
+    struct plan *p = &q->plan;
+    bool is_cast = str_is(q->reading.dialect, "axolotl") && p->quant.len > 0 && is_amp(p);
+    if (!is_cast || p->shard.len > 0 || str_is(p->loss, "cut") || plan_quant_is_left(p->quant))
+        return;
+    p->quant = str_format(q->arena, "%.*s-left", STR_ARG(p->quant));
+    str_list_add(q->arena, &q->notes,
+                 STR("Axolotl casts embedding, norms and head, which peft has in fp32, back to "
+                     "bf16"));
+}
+
 // trl loads in float32 where nobody says it, from 0.27 on (trainer/model_config.py, dtype); before,
 // in the checkpoint's own type. Four bits are its compute type, too (trainer/utils.py,
 // get_quantization_config). Engines that cast the weights leave nothing in fp32.
 void question_frozen(struct question *q) {
     const struct config_value *v = &q->reading.values[CONFIG_WEIGHTS_DTYPE];
     const struct plan *p = &q->plan;
-    // loaders/model.py, should_convert: with an adapter, but not where FSDP shards four bits.
-    if (str_is(q->reading.dialect, "axolotl") && p->quant.len > 0 && p->shard.len == 0 &&
-        !str_is(p->loss, "cut"))
-        str_list_add(
-            q->arena, &q->notes,
-            STR("Axolotl casts embedding, norms and head back to bf16, which are counted in "
-                "fp32, with what goes from layer to layer: less is needed than this says"));
     bool is_full = str_find(v->text, STR("float32")) >= 0 || str_is(v->text, "fp32");
-    bool is_amp = p->precision == PLAN_AMP_BF16 || p->precision == PLAN_AMP_FP16;
-    if (!is_full || !is_amp || str_starts(p->shard, STR("zero")) || p->inference ||
+    leave_in_bf16(q);
+    if (!is_full || !is_amp(p) || str_starts(p->shard, STR("zero")) || p->inference ||
         p->adapter.len == 0)
         return;
     if (p->quant.len > 0) {

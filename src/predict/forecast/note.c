@@ -21,6 +21,8 @@ void forecast_note_update(struct forecast *f, const struct plan *p, struct forec
 // On one GPU: the types of what is frozen and of what is trained.
 void forecast_note_adapter(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
     const bool is_bf16 = plan_adapter_is_bf16(p->adapter);
+    const bool is_left = is_bf16 || str_is(p->loss, "cut") ||
+                         plan_quant_is_left(t->tape->header.quant); // the template's
     if (p->quant.len > 0)
         str_list_format(f->arena, &t->notes,
                         "%.*s: frozen linear layers in four bits as %s; "
@@ -29,8 +31,7 @@ void forecast_note_adapter(struct forecast *f, const struct plan *p, struct fore
                         str_is(p->quant, "nf4-torchao")
                             ? "torchao stores them, which makes each anew in 14 bytes an element"
                             : "bitsandbytes stores them",
-                        is_bf16 || str_is(p->loss, "cut") ? "bf16, as loaded"
-                                                          : "fp32, as peft prepares them");
+                        is_left ? "bf16, as loaded" : "fp32, as peft prepares them");
     else if (plan_is_wide(p) && forecast_has_wide(t))
         str_list_add(f->arena, &t->notes,
                      STR("frozen weights are counted in fp32, and their copies that autocast makes "

@@ -69,10 +69,9 @@ static int adapter_excess(const struct wish *w, struct str has, struct str wante
     return has_dropout || !wants_dropout ? excess : -1;
 }
 
-// Double quantisation stores the same weights with smaller scales.
 static int quant_excess(const struct wish *w, struct str has, struct str wanted) {
     (void)w;
-    return str_is(has, "nf4") && str_is(wanted, "nf4-dq") ? 1 : -1;
+    return plan_quant_excess(has, wanted);
 }
 
 // A pass of the reference more, where no second model makes it (of that there are templates

@@ -2,7 +2,7 @@
 // Words of the recorder: an adapter in one text, four bits.
 #include "predict/plan/plan.h"
 
-const char *const plan_quants[] = {"nf4", "nf4-dq", "nf4-torchao", NULL};
+const char *const plan_quants[] = {"nf4", "nf4-dq", "nf4-left", "nf4-dq-left", "nf4-torchao", NULL};
 
 // The linear layers of a Llama, of a Phi-3, where several are one matrix, and of other families:
 // names are put in their order.
@@ -113,6 +113,21 @@ bool plan_adapter_is_bf16(struct str adapter) {
 struct str plan_adapter_targets(struct str adapter) {
     struct str rest = plan_adapter_rest(adapter), targets = str_cut(&rest, ':');
     return str_is(targets, "all-linear") ? (struct str){0} : targets;
+}
+
+bool plan_quant_is_left(struct str quant) {
+    return str_ends(quant, STR("-left"));
+}
+
+// Double quantisation stores the same weights with smaller scales.
+int plan_quant_excess(struct str has, struct str wanted) {
+    struct str bits = has, asked = wanted;
+    bool is_left = plan_quant_is_left(wanted), has_left = plan_quant_is_left(has);
+    if (has_left) bits.len -= STR("-left").len;
+    if (is_left) asked.len -= STR("-left").len;
+    bool is_double = str_is(bits, "nf4") && str_is(asked, "nf4-dq");
+    if ((!is_double && !str_equal(bits, asked)) || (has_left && !is_left)) return -1;
+    return is_double + 8 * (is_left && !has_left);
 }
 
 bool plan_is_wide(const struct plan *p) {

@@ -140,8 +140,12 @@ bool plan_zero_offloads(const struct plan_zero *z); // something is elsewhere th
 // The shard with that kept on the host ("optimizer", "param", "all"), as its other words stay; of
 // FSDP the optimizer goes where the parameters are. Empty: the shard keeps it.
 struct str plan_offload(struct arena *a, struct str shard, struct str what);
-extern const char
-    *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too), nf4-torchao
+// NULL-ended: nf4, nf4-dq (its scales quantised, too), nf4-torchao; of the first two with -left
+// embedding, norms and head stay as loaded, where peft casts them to fp32.
+extern const char *const plan_quants[];
+bool plan_quant_is_left(struct str quant);
+// How much more one has than is wanted: its scales 1, the rest in fp32 8; -1: it has less.
+int plan_quant_excess(struct str has, struct str wanted);
 // LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and more, in
 // the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". "all" and "all-linear" are
 // "all-linear", which is left out at the end. Empty: the rank is no number from 1 on, a name is

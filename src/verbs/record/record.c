@@ -92,9 +92,9 @@ static const struct cli_row rows[] = {
      "LoRA over frozen weights: lora:16 (every linear layer), lora:16:q_proj,v_proj or "
      "lora:16:all-linear:dropout; :bf16 behind the names keeps it in bf16 (peft: fp32)"},
     {"quant", "WORD", CLI_TEXT, VALUE(22),
-     "frozen weights in four bits: nf4, nf4-dq whose scales are quantised, too, or nf4-torchao, as "
-     "torchtune has them",
-     "nf4 nf4-dq nf4-torchao"},
+     "frozen weights in four bits: nf4, nf4-dq whose scales are quantised, too, both with -left, "
+     "where the rest stays in bf16, as Axolotl has it, or nf4-torchao, as torchtune has them",
+     "nf4 nf4-dq nf4-left nf4-dq-left nf4-torchao"},
     {"quant-prepare", "WORD", CLI_TEXT, VALUE(26),
      "the rest of a model in four bits: fp32 by peft (default), embedding and head back in bf16 by "
      "trl, or none of it",
