@@ -275,8 +275,8 @@ class TestAdapters(unittest.TestCase):
             self.record(adapter='{"peft_type": "FROD", "target_modules": ["q_proj"]}', precision="bf16", weights="bf16", optimizer="adamw")
 
     def test_who_prepares_four_bits(self):
-        def weights(prepare):
-            tape = self.record(adapter="lora:4:q_proj", quant="nf4", precision="amp-bf16", weights="bf16", optimizer="adamw",
+        def weights(prepare, quant="nf4"):
+            tape = self.record(adapter="lora:4:q_proj", quant=quant, precision="amp-bf16", weights="bf16", optimizer="adamw",
                                quant_prepare=prepare)
             sizes = {line.split()[-1]: int(line.split()[2]) for line in tape.splitlines() if " param - " in line}
             return [next(v for k, v in sizes.items() if word in k) for word in ("input_layernorm", "lm_head")]
@@ -284,6 +284,7 @@ class TestAdapters(unittest.TestCase):
         self.assertEqual(weights(None), [4 * norm, 4 * head])  # peft: everything to fp32
         self.assertEqual(weights("trl"), [4 * norm, 2 * head])
         self.assertEqual(weights("none"), [2 * norm, 2 * head])
+        self.assertEqual(weights(None, "nf4-dq-left"), [2 * norm, 2 * head])
 
     def test_an_adapter_is_in_fp32_as_peft_makes_it_or_in_bf16(self):
         def of(where, adapter, **more):
