@@ -224,6 +224,13 @@ static struct str remedy_text(struct question *q, const struct answer *answer) {
                    STR_ARG(answer_way_text(q->arena, r->what)),
                    unit_bytes(q->arena, r->needed_bytes + beside).p);
     }
+    const bool is_shared_elsewhere = answer->forecast.shape != NULL;
+    if (text.count == 0 && is_shared_elsewhere && answer->plan.inference)
+        return str_of(_("Nothing that is counted makes it fit; a server that splits the model over "
+                        "several GPUs is not."));
+    if (text.count == 0 && is_shared_elsewhere && answer->plan.shard.len == 0)
+        return str_of(
+            _("Nothing that is counted makes it fit; sharding it over more GPUs is not."));
     if (text.count == 0) return str_of(_("Nothing that is known of this model makes it fit."));
     return str_format(q->arena, _("What fits: %.*s"), STR_ARG(buf_str(&text)));
 }

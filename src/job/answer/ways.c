@@ -211,6 +211,95 @@ static void combine_ways(struct question *q, const struct answer *answer,
     add_combinations(q, answer, single, list);
 }
 
+// --- More GPUs -----------------------------------------------------------------------------------
+
+enum { GPUS_MOST = 256 };
+
+// Of the ways to share that templates have, what a plan that shares nothing would take.
+static const struct {
+    const char *name, *shard;
+} sharings[] = {{"FSDP2", "fsdp2"}, {"FSDP1", "fsdp1"}, {"ZeRO stage 3", "zero3:auto:overlap"}};
+enum { SHARINGS = sizeof sharings / sizeof *sharings };
+
+// The plan over n GPUs, of which each holds a part of the weights.
+static struct question shared_question(struct question *q, const struct answer *answer, int which,
+                                       bool recomputes, int64_t n) {
+    struct question more = smaller_question(q, answer);
+    struct plan *p = &more.plan;
+    const struct plan *base = &answer->plan;
+    more.effective = q->effective > 0 && q->effective % n == 0 ? q->effective : 0;
+    more.range.least = 1;
+    more.range.most = q->plan.batch > base->batch ? q->plan.batch : base->batch;
+    p->ranks = n;
+    p->checkpointing |= recomputes;
+    if (base->shard.len > 0) return more;
+    p->shard = str_of(sharings[which].shard);
+    if (plan_fsdp(p->shard) == 2) p->precision = PLAN_AMP_BF16;
+    return more;
+}
+
+static void add_shared(struct question *q, const struct answer *answer, int which,
+                       const struct answer *found, struct forecast_remedies *list) {
+    struct arena *a = q->arena;
+    const struct plan *base = &answer->plan, *p = &found->plan;
+    struct buf what = buf_new(a), cost = buf_new(a);
+    if (p->batch != base->batch || p->accumulation != base->accumulation)
+        buf_format(&what, "%.*s + ", STR_ARG(batch_words(q, found, false)));
+    if (base->shard.len == 0)
+        buf_format(&what, "%lld GPUs with %s", (long long)p->ranks, sharings[which].name);
+    else
+        buf_format(&what, "%lld GPUs", (long long)p->ranks);
+    if (p->checkpointing && !base->checkpointing) buf_format(&what, " + gradient checkpointing");
+    if (plan_effective(p) == plan_effective(base))
+        buf_format(&cost, "the GPUs; weights are gathered in each pass: slower over slow links");
+    else
+        buf_format(&cost,
+                   "the GPUs; weights are gathered in each pass: slower over slow links; the "
+                   "effective batch is %lld then",
+                   (long long)plan_effective(p));
+    const struct forecast_remedy way = {
+        .what = buf_str(&what),
+        .cost = buf_str(&cost),
+        .plan = *p,
+        .needed_bytes = found->peak.needed_bytes,
+        .saved_bytes = answer->peak.needed_bytes - found->peak.needed_bytes,
+        .is_enough = true,
+    };
+    add(q, list, &way);
+}
+
+static bool fits_shared(struct question *q, const struct answer *answer, int which, bool recomputes,
+                        int64_t n, struct answer *ret) {
+    struct question more = shared_question(q, answer, which, recomputes, n);
+    return answer_choose_alone(&more, &answer->card, ret, NULL) == 0 && ret->fits;
+}
+
+// The fewest GPUs, a power of two, that share it and on which it fits; false: it fits on none.
+static bool add_fewest(struct question *q, const struct answer *answer, int which, bool recomputes,
+                       struct forecast_remedies *list) {
+    struct answer found;
+    if (!fits_shared(q, answer, which, recomputes, GPUS_MOST, &found)) return false;
+    for (int64_t n = 2; n <= GPUS_MOST; n *= 2) {
+        if (n <= answer->plan.ranks) continue;
+        if (!fits_shared(q, answer, which, recomputes, n, &found)) continue;
+        add_shared(q, answer, which, &found, list);
+        return true;
+    }
+    return false;
+}
+
+// Where one GPU has nothing that is enough.
+static void add_more_gpus(struct question *q, const struct answer *answer,
+                          struct forecast_remedies *list) {
+    const struct plan *p = &answer->plan;
+    const int ways = p->shard.len > 0 ? 1 : SHARINGS;
+    if (p->inference || !answer->forecast.shape || p->tensor_parallel > 1) return;
+    for (int which = 0; which < ways; which++)
+        if (add_fewest(q, answer, which, false, list) ||
+            (!p->checkpointing && add_fewest(q, answer, which, true, list)))
+            return;
+}
+
 // --- All of them ---------------------------------------------------------------------------------
 
 // Without those that ask for another machine's memory.
@@ -219,6 +308,12 @@ static ptrdiff_t count_enough(const struct forecast_remedies *list) {
     for (ptrdiff_t i = 0; i < list->count; i++)
         count += list->items[i].is_enough && !list->items[i].is_offload;
     return count;
+}
+
+static bool has_enough(const struct forecast_remedies *list) {
+    ptrdiff_t i = 0;
+    while (i < list->count && !list->items[i].is_enough) i++;
+    return i < list->count;
 }
 
 int answer_ways(struct question *q, struct answer *answer, struct fail *why) {
@@ -230,6 +325,7 @@ int answer_ways(struct question *q, struct answer *answer, struct fail *why) {
     if (rc < 0) return rc;
     for (ptrdiff_t i = 0; i < single.count; i++) add(q, &all, &single.items[i]);
     if (!answer->fits && count_enough(&all) == 0) combine_ways(q, answer, &single, &all);
+    if (!answer->fits && !has_enough(&all)) add_more_gpus(q, answer, &all);
     for (int enough = 1; enough >= 0; enough--) {
         for (ptrdiff_t i = 0; i < all.count; i++) {
             if (all.items[i].is_enough == enough) add(q, &sorted, &all.items[i]);

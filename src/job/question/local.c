@@ -43,18 +43,20 @@ static struct str alike(const struct question *q, const struct shape_table *shap
     return (struct str){0};
 }
 
-static int say_unknown(struct question *q, struct str path, struct str what, bool is_recordable,
-                       bool is_optional, struct fail *why) {
+static int say_unknown(struct question *q, struct str what, struct str advice, bool is_optional,
+                       struct fail *why) {
     q->plan.model = (struct str){0};
     if (is_optional) {
         str_list_format(q->arena, &q->notes, "%.*s; so there is no prediction", STR_ARG(what));
         return 0;
     }
     fail_set(why, FAIL_INPUT, "%.*s", STR_ARG(what));
-    if (!is_recordable) return FAIL_INPUT;
-    struct str source = str_format(q->arena, "hf:%.*s", STR_ARG(path));
-    source = shell_word(q->arena, source);
-    return fail_hint(why, "record its tape: batchfit record %.*s", STR_ARG(source));
+    return advice.len > 0 ? fail_hint(why, "%.*s", STR_ARG(advice)) : FAIL_INPUT;
+}
+
+static struct str record_it(struct arena *a, struct str path) {
+    struct str source = shell_word(a, str_format(a, "hf:%.*s", STR_ARG(path)));
+    return str_format(a, "record its tape: batchfit record %.*s", STR_ARG(source));
 }
 
 // Its size in words: "a gpt2 of 124 million parameters".
@@ -77,7 +79,9 @@ static struct str config_of(struct arena *a, struct str model, bool *ret_is_fold
     *ret_is_folder = is_there && S_ISDIR(st.st_mode);
     if (is_there && S_ISREG(st.st_mode) && str_ends(model, STR(".json"))) return model;
     if (!*ret_is_folder) return (struct str){0};
-    struct str path = str_format(a, "%.*s/config.json", STR_ARG(model));
+    struct str folder = model;
+    while (folder.len > 1 && str_ends(folder, STR("/"))) folder.len--;
+    struct str path = str_format(a, "%.*s/config.json", STR_ARG(folder));
     bool is_name = str_find(model, STR("/")) < 0 && !os_exists(path.p);
     return is_name ? (struct str){0} : path;
 }
@@ -127,7 +131,7 @@ static int take(struct question *q, const struct shape_table *shapes, struct fou
     }
     if (recorded.len == 0) {
         struct str what = str_format(q->arena, "%.*s, which has no tape", STR_ARG(f->is));
-        return say_unknown(q, f->source, what, true, is_optional, why);
+        return say_unknown(q, what, record_it(q->arena, f->source), is_optional, why);
     }
     str_list_format(q->arena, &q->notes, "%.*s, treated as %.*s", STR_ARG(f->is),
                     STR_ARG(recorded));
@@ -146,8 +150,10 @@ static int take_file(struct question *q, struct str model, struct str path, cons
     int rc = os_read(a, str_z(a, path), CONFIG_MOST, &text, NULL, why);
     if (rc == 0) rc = shape_load(a, &shapes, why);
     if (rc < 0) return rc;
-    if (shape_read(&shapes, path, text, &f.shape, &unread) < 0)
-        return say_unknown(q, model, str_copy(a, str_of(unread.message)), false, is_optional, why);
+    rc = shape_read(&shapes, path, text, &f.shape, is_optional ? &unread : why);
+    if (rc < 0 && !is_optional) return rc;
+    if (rc < 0)
+        return say_unknown(q, str_copy(a, str_of(unread.message)), (struct str){0}, true, why);
     f.is = str_format(a, "%.*s %s: its config.json describes %.*s", STR_ARG(model), place,
                       STR_ARG(size_text(a, &f.shape)));
     return take(q, &shapes, &f, is_optional, why);
@@ -251,5 +257,5 @@ int question_local(struct question *q, bool is_optional, struct fail *why) {
         return take_file(q, model, path, is_folder ? "is a folder" : "is a file", is_optional, why);
     struct str what =
         str_format(q->arena, "%.*s is a folder without a config.json", STR_ARG(model));
-    return say_unknown(q, model, what, false, is_optional, why);
+    return say_unknown(q, what, (struct str){0}, is_optional, why);
 }

@@ -55,6 +55,9 @@ static struct str guard_text(const struct question *q, bool is_measured) {
     if (what.len == 0) return what;
     what = str_format(q->arena, QUESTION_NOT_MODELLED "%.*s; ", STR_ARG(what));
     if (is_measured) return str_format(q->arena, "%.*sthe trials run it as it is", STR_ARG(what));
+    if (q->plan.shard.len == 0 && q->plan.ranks > 1)
+        return str_format(q->arena, "%.*sthis counts %s on each of %lld GPUs, whole", STR_ARG(what),
+                          way, (long long)q->plan.ranks);
     const char *where = q->plan.shard.len > 0 ? "sharded over its GPUs" : "on one GPU";
     return str_format(q->arena, "%.*sthis counts %s %s", STR_ARG(what), way, where);
 }

@@ -192,9 +192,12 @@ int forecast_open(struct forecast_cache *cache, const struct plan *plan,
         return forecast_find_model(f.arena, cache->store, plan->model, &f.model, why);
     }
     if (found < 0) {
-        bool has_library = str_starts(plan->model, STR("hf:"));
+        // A builder of torchtune's is recorded by the model whose shape it has.
+        bool is_like = is_own && f.shape->ids.len > 0;
+        struct str name = is_like ? shape_id(f.shape) : plan->model;
+        bool has_library = str_starts(name, STR("hf:"));
         f.model = (struct forecast_model){
-            .name = str_format(f.arena, "%s%.*s", has_library ? "" : "hf:", STR_ARG(plan->model))};
+            .name = str_format(f.arena, "%s%.*s", has_library ? "" : "hf:", STR_ARG(name))};
     }
     if (f.plan.image_size <= 0) f.plan.image_size = f.model.image_size;
     struct forecast_tape *t;
@@ -282,6 +285,9 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
     int rc = forecast_tape(f, batch, accumulation, &t, why);
     if (rc < 0) return rc;
     struct forecast_figures figures = forecast_figures(t->loaded, batch, f->plan.classes);
+    if (figures.is_beyond)
+        return fail_set(why, FAIL_INPUT, "batch %lld needs more than 4 EiB, which is not counted",
+                        (long long)batch);
     const double errs = t->tape->header.compile.len > 0 ? compiled_band : band;
     const int64_t extra = forecast_extra(card, t);
     int64_t most = figures.scratch_bytes > figures.reserved_bytes ? figures.scratch_bytes

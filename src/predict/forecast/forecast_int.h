@@ -13,6 +13,7 @@ struct forecast_figures {
     int64_t allocated_bytes, reserved_bytes, needed_bytes;
     int64_t scratch_bytes; // reserved with the kernels' scratch guessed
     bool needed_is_exact;
+    bool is_beyond; // of SIM_UNLIMITED: the other figures are of a part
 };
 
 // The entry's tape, loaded once; of a template, at that image size.
@@ -102,6 +103,7 @@ void forecast_match_notes(struct arena *a, const struct plan *p, struct forecast
 // none is split), the dimensions of one GPU (FAIL_INPUT: they cannot be divided), and what is said
 // of it.
 struct str forecast_split_shard(const struct plan *p, const struct shape *s);
+struct str forecast_split_words(struct str shard); // for people
 int forecast_split(const struct plan *p, const struct shape *s, int64_t values[TAPE_DIM_COUNT],
                    struct fail *why);
 void forecast_note_titan(struct forecast *f, const struct plan *p, struct forecast_tape *t);

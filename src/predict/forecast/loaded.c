@@ -253,6 +253,7 @@ struct forecast_figures forecast_figures(struct forecast_loaded *l, int64_t batc
         .reserved_bytes = run.reserved_bytes,
         .needed_bytes = need.needed_bytes,
         .needed_is_exact = need.needed_exact,
+        .is_beyond = run.oom,
         .scratch_bytes = scratch.reserved_bytes,
     };
     l->figures[l->next_figures] = figures;

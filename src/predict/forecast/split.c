@@ -15,6 +15,20 @@ struct str forecast_split_shard(const struct plan *p, const struct shape *s) {
     return is_whole ? STR("titan:tp") : STR("titan:tp:op");
 }
 
+// For people.
+struct str forecast_split_words(struct str shard) {
+    static const struct {
+        const char *shard, *words;
+    } all[] = {{"titan:op", "titan, some operations recomputed"},
+               {"titan:tp", "titan with tensor parallelism"},
+               {"titan:tp:single", "titan with tensor parallelism"},
+               {"titan:tp:op", "titan with tensor parallelism, some operations recomputed"},
+               {"titan:tp:single:op", "titan with tensor parallelism, some operations recomputed"}};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (str_is(shard, all[i].shard)) return str_of(all[i].words);
+    return shard;
+}
+
 // Layers are split by heads, feed-forward columns and words; the sequence outside of the products.
 static int check(const struct plan *p, const struct shape *s, int64_t tokens, struct fail *why) {
     int64_t by = p->tensor_parallel;

@@ -258,6 +258,10 @@ static const struct tape_shelf_entry *choose(const struct tape_shelf *shelf, con
     return best;
 }
 
+static struct str shown(int property, struct str word) {
+    return property == SHARD ? forecast_split_words(word) : word;
+}
+
 // "bf16, amp-bf16": what templates have that are as wished up to this property.
 static struct str others(struct arena *a, const struct tape_shelf *shelf, const struct wish *w,
                          int property) {
@@ -269,9 +273,10 @@ static struct str others(struct arena *a, const struct tape_shelf *shelf, const 
         if (!is_of_family(e, w->family)) continue;
         const struct words has = template_words(e);
         if (reach(&has, w, &excess) < property) continue;
-        if (str_list_has(&list, has.of[property])) continue;
-        str_list_add(a, &list, has.of[property]);
-        buf_format(&text, "%s%.*s", list.count > 1 ? ", " : "", STR_ARG(has.of[property]));
+        const struct str word = shown(property, has.of[property]);
+        if (str_list_has(&list, word)) continue;
+        str_list_add(a, &list, word);
+        buf_format(&text, "%s%.*s", list.count > 1 ? ", " : "", STR_ARG(word));
     }
     return buf_str(&text);
 }
@@ -321,7 +326,8 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     }
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), properties[property].name,
-             STR_ARG(w->words.of[property]), STR_ARG(others(a, f->cache->shelf, w, property)));
+             STR_ARG(shown(property, w->words.of[property])),
+             STR_ARG(others(a, f->cache->shelf, w, property)));
     // The recorder has no four bits over FSDP2 either.
     bool is_recorded = plan_fsdp_offloads(w->plan->shard) &&
                        (plan_fsdp(w->plan->shard) == 1 || w->plan->quant.len == 0);

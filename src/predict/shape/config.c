@@ -82,12 +82,7 @@ static int check(const struct reader *r, struct shape *s, struct fail *why) {
 }
 
 static int read_extras(const struct reader *r, struct shape_extras *more, struct fail *why) {
-    *more = (struct shape_extras){
-        .has_attention_bias = r->family->biases.len == 0 &&
-                              json_is_true(json_object_get(r->config, "attention_bias")),
-        .has_mlp_bias =
-            r->family->biases.len == 0 && json_is_true(json_object_get(r->config, "mlp_bias"))};
-    more->matrices = shape_matrices(r->config);
+    *more = shape_extras_of(r->family, r->config);
     int rc = read_said(r, &r->family->types, 1 << 20, &more->types, why);
     if (rc == 0 && more->types == 0) more->types = r->family->types.usual;
     return rc;
@@ -96,13 +91,17 @@ static int read_extras(const struct reader *r, struct shape_extras *more, struct
 static int read_family(struct reader *r, struct shape *s, struct fail *why) {
     s->type = json_text_at(r->table->arena, r->config, "model_type");
     if (s->type.len == 0) {
-        return fail_set(why, FAIL_INPUT, "%.*s: no model_type, so no config.json of transformers",
-                        STR_ARG(r->where));
+        fail_set(why, FAIL_INPUT, "%.*s: no model_type, so no config.json of transformers",
+                 STR_ARG(r->where));
+        return fail_hint(why, "give the one that transformers saved beside the weights, or the "
+                              "model's name on the hub");
     }
     r->family = shape_family_find(r->table, s->type);
     if (r->family) return 0;
-    return fail_set(why, FAIL_INPUT, "%.*s: its config.json describes no known model family (%.*s)",
-                    STR_ARG(r->where), STR_ARG(s->type));
+    fail_set(why, FAIL_INPUT, "%.*s: its config.json describes no known model family (%.*s)",
+             STR_ARG(r->where), STR_ARG(s->type));
+    return fail_hint(why, "write a function in FILE.py that returns the model, then "
+                          "batchfit record python:FILE:FUNCTION");
 }
 
 static void put(struct arena *a, json_t *object, struct str path, json_t *value) {
@@ -118,8 +117,10 @@ static void put(struct arena *a, json_t *object, struct str path, json_t *value)
 
 // What a shape of the table would have in `more`: a window below the sequence makes a mask.
 static struct str read_more(const struct reader *r) {
-    static const char *const paths[] = {"sliding_window", "text_config.sliding_window",
-                                        "feed_forward_proj", "vision_config", "type_vocab_size"};
+    static const char *const paths[] = {"sliding_window",    "text_config.sliding_window",
+                                        "feed_forward_proj", "vision_config",
+                                        "type_vocab_size",   "attention_bias",
+                                        "mlp_bias"};
     json_t *more = json_object();
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         const json_t *value = shape_at_path(r->config, r->table->arena, str_of(paths[i]));

@@ -74,7 +74,7 @@ int64_t shape_kv_heads(const struct shape *s) {
 static struct shape_extras said(const struct shape *s, const struct shape_family *f) {
     json_t *more = json_loadb(s->more.p ? s->more.p : "", (size_t)s->more.len, 0, NULL);
     const json_t *types = f ? json_object_get(more, "type_vocab_size") : NULL;
-    struct shape_extras own = {.matrices = shape_matrices(more)};
+    struct shape_extras own = f ? shape_extras_of(f, more) : (struct shape_extras){0};
     if (f) own.types = types ? (int64_t)json_number_value(types) : f->types.usual;
     json_decref(more);
     return own;

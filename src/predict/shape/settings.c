@@ -29,6 +29,20 @@ static bool is_one_of(const json_t *said, struct arena *a, const json_t *config,
     return false;
 }
 
+static int64_t matrices_of(const json_t *config) {
+    const char *how = json_string_value(json_object_get(config, "feed_forward_proj"));
+    if (!how) return 0;
+    return str_starts(str_of(how), STR("gated-")) ? 3 : 2; // modeling_t5.py: wi_0, wi_1, wo
+}
+
+struct shape_extras shape_extras_of(const struct shape_family *f, const json_t *config) {
+    const bool has_none = f->biases.len == 0; // of the family's own
+    return (struct shape_extras){
+        .matrices = matrices_of(config),
+        .has_attention_bias = has_none && json_is_true(json_object_get(config, "attention_bias")),
+        .has_mlp_bias = has_none && json_is_true(json_object_get(config, "mlp_bias"))};
+}
+
 struct str shape_unlike(struct arena *a, const struct shape_family *f, const json_t *config) {
     for (struct str rest = f->fixed; rest.len > 0;) {
         struct str setting = str_cut(&rest, ',');
@@ -47,11 +61,7 @@ struct str shape_unlike(struct arena *a, const struct shape_family *f, const jso
         struct str json = json_bytes(a, said, JSON_ENCODE_ANY | JSON_COMPACT);
         return str_format(a, "%.*s %.40s", STR_ARG(key), str_z(a, json));
     }
-    return (struct str){0};
-}
-
-int64_t shape_matrices(const json_t *config) {
-    const char *how = json_string_value(json_object_get(config, "feed_forward_proj"));
-    if (!how) return 0;
-    return str_starts(str_of(how), STR("gated-")) ? 3 : 2; // modeling_t5.py: wi_0, wi_1, wo
+    const struct shape_extras more = shape_extras_of(f, config);
+    if (more.has_attention_bias) return STR("attention_bias true");
+    return more.has_mlp_bias ? STR("mlp_bias true") : (struct str){0};
 }

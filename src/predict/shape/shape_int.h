@@ -46,7 +46,8 @@ struct shape_extras {
 // empty: none.
 struct str shape_unlike(struct arena *a, const struct shape_family *f, const json_t *config);
 const json_t *shape_at_path(const json_t *object, struct arena *a, struct str path); // "a.b"
-int64_t shape_matrices(const json_t *config); // by feed_forward_proj; 0: it is not said
+struct shape_extras shape_extras_of(const struct shape_family *f,
+                                    const json_t *config); // without types
 // 0: the family's are not computed.
 int64_t shape_parameters(const struct shape_family *f, const struct shape *s,
                          const struct shape_extras *more);

@@ -154,12 +154,17 @@ bool config_reader_names(struct reader *r, struct str places, struct config_valu
 }
 
 bool config_reader_sum(struct reader *r, struct str places, struct config_value *ret_value) {
-    const struct str all = places;
+    struct buf parts = buf_new(r->arena);
     struct match last = {0};
     int64_t sum = 0;
     while (places.len > 0) {
-        const int64_t number = part(r, str_cut(&places, ' '), &last);
+        const struct str place = str_cut(&places, ' ');
+        const int64_t number = part(r, place, &last);
         if (number < 1 || __builtin_add_overflow(sum, number, &sum)) return false;
+        struct str name = place;
+        name = config_last_key(str_cut(&name, '='));
+        buf_format(&parts, "%s%.*s %lld%s", parts.count > 0 ? " and " : "", STR_ARG(name),
+                   (long long)number, last.place.value ? "" : " (not said)");
     }
     if (sum == 0 || !last.place.value) return false;
     *ret_value = config_value_of(r->arena, r->config, &last.place, last.path);
@@ -169,7 +174,7 @@ bool config_reader_sum(struct reader *r, struct str places, struct config_value 
     ret_value->refusal =
         str_format(r->arena, "%.*s is a part of the sequence length", STR_ARG(last.path));
     config_reader_warn(r, "line %d: the sequence length is %lld, the sum of %.*s", ret_value->line,
-                       (long long)sum, STR_ARG(all));
+                       (long long)sum, STR_ARG(buf_str(&parts)));
     return true;
 }
 
