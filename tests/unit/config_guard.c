@@ -233,7 +233,7 @@ static const struct row rows[] = {
     {"swift", "c.yaml",
      "model: Qwen/Qwen2.5-7B\ntuner_type: lora\nrlhf_type: dpo\nquant_bits: 4\ndeepspeed: zero2\n"
      "per_device_train_batch_size: 4\n",
-     "LoRA (tuner_type: lora), DPO (rlhf_type: dpo), 4-bit weights (quant_bits: 4), "
+     "4-bit weights (nf4) (quant_bits: 4), LoRA (tuner_type: lora), DPO (rlhf_type: dpo), "
      "ZeRO stage 2 (deepspeed: zero2)"},
     // Others with a dialect
     {"deepspeed json", "c.json",

@@ -223,7 +223,9 @@ static int find_builder(struct arena *a, struct str model, struct str *ret_id, b
     }
     int rc = tsv_find(a, "data/builders.tsv", &t, why);
     while (rc >= 0 && ret_id->len == 0 && (rc = tsv_next(&t, why)) > 0) {
-        if (!str_equal(tsv_cell(&t, "builder"), name) || tsv_cell(&t, "outputs").len > 0) continue;
+        struct str builder = tsv_cell(&t, "builder");
+        if (str_ends(builder, STR("_base")) && !str_ends(name, STR("_base"))) builder.len -= 5;
+        if (!str_equal(builder, name) || tsv_cell(&t, "outputs").len > 0) continue;
         *ret_id = tsv_cell(&t, "model");
         *ret_is_apart = str_is(tsv_cell(&t, "differs"), "apart");
     }

@@ -38,6 +38,7 @@ int question_titan(struct question *q, const struct question_options *o, struct 
 int question_titan_ranks(const struct question *q, const struct question_options *o,
                          int64_t *ret_ranks, struct fail *why);
 // Whether the plan has what the guard names.
+void question_titan_groups(struct question *q); // once the ranks are known
 bool question_titan_models(const struct question *q, const struct config_guard *g);
 
 // A fused loss of a language model: from the command line, or from what the config says of it.

@@ -289,11 +289,12 @@ static void check_config(struct question *q) {
     const char *name = is_zero ? "ZeRO" : plan_fsdp(q->plan.shard) == 1 ? "FSDP1" : "FSDP2";
     str_list_format(q->arena, &q->notes, "%s is not predicted: %s", name, why);
     q->plan.shard = (struct str){0};
-    q->plan.tensor_parallel = 0;
+    q->plan.tensor_parallel = q->plan.shard_ranks = 0;
     question_weights(q);
 }
 
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why) {
+    if (!o->shard) question_titan_groups(q);
     if (q->plan.shard.len > 0 && !o->shard) check_config(q);
     if (q->plan.shard.len > 0 && q->plan.ranks <= 1 && is_enough_alone(q))
         str_list_add(q->arena, &q->notes,

@@ -85,6 +85,27 @@ int question_titan_ranks(const struct question *q, const struct question_options
     return 0;
 }
 
+static int64_t replicas(const struct question *q) {
+    struct config_value v = {0};
+    (void)config_get(q->arena, &q->config, STR("parallelism.data_parallel_replicate_degree"), &v,
+                     NULL);
+    return v.integer > 1 ? v.integer : 1;
+}
+
+// Groups of ranks of which each has all of the weights; where the two degrees are not those of the
+// GPUs, the trainer refuses them (distributed/parallel_dims.py, _validate), and what a group has is
+// the smaller number.
+void question_titan_groups(struct question *q) {
+    struct plan *p = &q->plan;
+    const struct config_guard *g = is_titan(q) ? guard_of(q, fsdp2) : NULL;
+    const int64_t times = g ? replicas(q) : 1;
+    int64_t said = 0;
+    if (!g || !plan_is_titan(p->shard)) return;
+    if (!str_to_i64(g->value, &said) || said < 1)
+        said = p->ranks % times == 0 ? p->ranks / times : 0;
+    if (said > 1 && said < p->ranks) p->shard_ranks = said;
+}
+
 // Over all GPUs, or over so many of them.
 static bool is_over_all(const struct question *q, const struct config_guard *g) {
     int64_t said = 0;
@@ -95,5 +116,7 @@ bool question_titan_models(const struct question *q, const struct config_guard *
     int64_t said = 0;
     if (str_is(g->what, split))
         return str_to_i64(g->value, &said) && said == q->plan.tensor_parallel;
-    return str_is(g->what, fsdp2) && plan_is_titan(q->plan.shard) && is_over_all(q, g);
+    if (!str_is(g->what, fsdp2) || !plan_is_titan(q->plan.shard)) return false;
+    return q->plan.shard_ranks > 0 ? q->plan.shard_ranks * replicas(q) == q->plan.ranks
+                                   : is_over_all(q, g);
 }

@@ -114,7 +114,8 @@ static int hub_advice(struct arena *a, struct str name, struct str *ret_advice, 
     } else if (has_owner) {
         struct str source = str_format(a, "hf:%.*s", STR_ARG(name));
         *ret_advice = str_format(a,
-                                 "its shape is not known here, and batchfit fetches nothing: hf "
+                                 "its shape is not known here, and batchfit fetches nothing; one "
+                                 "whose family has templates needs no more than the first of: hf "
                                  "download %.*s config.json && batchfit record %.*s",
                                  STR_ARG(word), STR_ARG(shell_word(a, source)));
     }

@@ -75,7 +75,13 @@ void forecast_note_titan(struct forecast *f, const struct plan *p, struct foreca
     str_list_format(f->arena, &t->notes,
                     "FSDP2 over %lld ranks as torchtitan wraps its Llama: fp32 shards, bf16 when "
                     "gathered, fp32 when reduced%s; the first GPU is shown, and none has more",
-                    (long long)p->ranks, again);
+                    (long long)plan_shard_ranks(p), again);
+    if (p->shard_ranks > 0)
+        str_list_format(
+            f->arena, &t->notes,
+            "HSDP: %lld groups of %lld ranks, each with all of the weights; what a rank "
+            "has reduced is summed over the groups where it lies",
+            (long long)(p->ranks / p->shard_ranks), (long long)p->shard_ranks);
     if (is_split(p))
         str_list_format(f->arena, &t->notes,
                         "tensor parallel: each rank is %lld GPUs that split the layers, their "

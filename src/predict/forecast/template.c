@@ -352,7 +352,7 @@ static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *
     values[TAPE_DIM_EXPERT_FFN] = s->expert_intermediate;
     values[TAPE_DIM_ADAPTER_RANK] = plan_adapter_rank(w->plan->adapter);
     values[TAPE_DIM_LAYERS] = s->layers;
-    if (w->plan->shard.len > 0 && !is_zero(w->plan)) values[TAPE_DIM_RANKS] = w->plan->ranks;
+    if (w->plan->shard.len > 0 && !is_zero(w->plan)) values[TAPE_DIM_RANKS] = plan_shard_ranks(w->plan);
 }
 
 // What an answer says of the tape that it is from: the training's, where the template's header has

@@ -63,6 +63,10 @@ const char *plan_optimizer_find(struct str spelled) {
     return NULL;
 }
 
+int64_t plan_shard_ranks(const struct plan *p) {
+    return p->shard_ranks > 0 ? p->shard_ranks : p->ranks;
+}
+
 int64_t plan_micro_steps(const struct plan *p) {
     return p->accumulation > 0 ? p->accumulation : 1;
 }

@@ -26,6 +26,7 @@ struct plan {
     int64_t batch;           // micro-batch of one device
     int64_t accumulation;    // micro-steps per optimizer step
     int64_t ranks;           // data-parallel devices
+    int64_t shard_ranks;     // of these, so many share the weights (HSDP); 0: all
     int64_t tensor_parallel; // devices that split each layer, so many for each rank; below 2: none
     int64_t classes;         // outputs of the classifier
     enum plan_precision precision;
@@ -181,6 +182,7 @@ struct str plan_adapter_targets(struct str adapter);
 
 // What the learning sees: batch x accumulation x ranks.
 int64_t plan_effective(const struct plan *p);
+int64_t plan_shard_ranks(const struct plan *p); // that share the weights
 int64_t plan_micro_steps(const struct plan *p); // its accumulation; 1 where none is said
 // The fewest micro-steps with which batch x ranks reaches the effective batch; 1 where none is
 // asked for (0).
