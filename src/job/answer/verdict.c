@@ -226,8 +226,9 @@ static struct str remedy_text(struct question *q, const struct answer *answer) {
     }
     const bool is_shared_elsewhere = answer->forecast.shape != NULL;
     if (text.count == 0 && is_shared_elsewhere && answer->plan.inference)
-        return str_of(_("Nothing that is counted makes it fit; a server that splits the model over "
-                        "several GPUs is not."));
+        return str_of(
+            _("Nothing that is counted makes it fit on one GPU; a server may split the model "
+              "over several."));
     if (text.count == 0 && is_shared_elsewhere && answer->plan.shard.len == 0)
         return str_of(
             _("Nothing that is counted makes it fit; sharding it over more GPUs is not."));
