@@ -103,7 +103,7 @@ void forecast_match_notes(struct arena *a, const struct plan *p, struct forecast
 // none is split), the dimensions of one GPU (FAIL_INPUT: they cannot be divided), and what is said
 // of it.
 struct str forecast_split_shard(const struct plan *p, const struct shape *s);
-struct str forecast_split_words(struct str shard); // for people
+struct str forecast_split_words(struct str shard); // for people; others as they are
 int forecast_split(const struct plan *p, const struct shape *s, int64_t values[TAPE_DIM_COUNT],
                    struct fail *why);
 void forecast_note_titan(struct forecast *f, const struct plan *p, struct forecast_tape *t);

@@ -258,10 +258,6 @@ static const struct tape_shelf_entry *choose(const struct tape_shelf *shelf, con
     return best;
 }
 
-static struct str shown(int property, struct str word) {
-    return property == SHARD ? forecast_split_words(word) : word;
-}
-
 // "bf16, amp-bf16": what templates have that are as wished up to this property.
 static struct str others(struct arena *a, const struct tape_shelf *shelf, const struct wish *w,
                          int property) {
@@ -273,7 +269,7 @@ static struct str others(struct arena *a, const struct tape_shelf *shelf, const 
         if (!is_of_family(e, w->family)) continue;
         const struct words has = template_words(e);
         if (reach(&has, w, &excess) < property) continue;
-        const struct str word = shown(property, has.of[property]);
+        const struct str word = forecast_split_words(has.of[property]);
         if (str_list_has(&list, word)) continue;
         str_list_add(a, &list, word);
         buf_format(&text, "%s%.*s", list.count > 1 ? ", " : "", STR_ARG(word));
@@ -326,7 +322,7 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     }
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), properties[property].name,
-             STR_ARG(shown(property, w->words.of[property])),
+             STR_ARG(forecast_split_words(w->words.of[property])),
              STR_ARG(others(a, f->cache->shelf, w, property)));
     // The recorder has no four bits over FSDP2 either.
     bool is_recorded = plan_fsdp_offloads(w->plan->shard) &&
@@ -352,7 +348,8 @@ static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *
     values[TAPE_DIM_EXPERT_FFN] = s->expert_intermediate;
     values[TAPE_DIM_ADAPTER_RANK] = plan_adapter_rank(w->plan->adapter);
     values[TAPE_DIM_LAYERS] = s->layers;
-    if (w->plan->shard.len > 0 && !is_zero(w->plan)) values[TAPE_DIM_RANKS] = plan_shard_ranks(w->plan);
+    if (w->plan->shard.len > 0 && !is_zero(w->plan))
+        values[TAPE_DIM_RANKS] = plan_shard_ranks(w->plan);
 }
 
 // What an answer says of the tape that it is from: the training's, where the template's header has
