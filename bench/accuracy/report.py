@@ -40,7 +40,7 @@ def summary(cases):
     """The object of the last line. Over all rows; `usable` leaves out crashed runs and the GPU's last 2.5 GB,
     `without_scratch` is over all rows again."""
     count = collections.Counter(c.verdict.status for c in cases)
-    fit = [c for c in cases if c.profile and c.profile["judge"] in ("fit", "oom")]
+    fit = [c for c in cases if c.profile and c.profile["judge"] in ("fit", "ran", "oom")]
     lost = sum(c.verdict.status == "unrecorded" for c in fit)
     out = dict(rows=len(cases), right=count["right"] if fit else None, wrong=count["wrong"] + lost if fit else None,
                unrecorded=count["unrecorded"], **errors(cases))
@@ -80,7 +80,7 @@ def details(cases):
 
 
 def breakdown(cases):
-    """One line for each layout (fit), for those that ran out of memory, for each batch (figures), and for each profile where there are several."""
+    """One line for each layout (fit), for those that ran or ran out of memory, for each batch (figures), and for each profile where there are several."""
     groups = collections.defaultdict(list)
     for c in cases:
         if c.profile and c.profile["judge"] != "speed":
@@ -90,7 +90,7 @@ def breakdown(cases):
         if name.startswith("layout"):
             print("%s: %d of %d right, %d of the %d with both sides known" % (
                 name, _right(group), len(group), _right(two_sided), len(two_sided)))
-        elif name == OUT_OF_MEMORY:
+        elif name in ENDS.values():
             print("%s: %d of %d right" % (name, _right(group), len(group)))
         else:
             _print_errors(name, group)
@@ -109,12 +109,12 @@ def _print_errors(name, group):
             name, len(group), 100 * e["median_abs_error"], 100 * e["p90_abs_error"], 100 * e["mean_signed_error"]))
 
 
-OUT_OF_MEMORY = "ran out of memory"
+ENDS = {"ran": "ran", "oom": "ran out of memory"}
 
 
 def _group(case):
     kind = case.profile["judge"]
-    return {"fit": "layout %s" % case.row.get("layout"), "oom": OUT_OF_MEMORY}.get(kind, "batch %4s" % case.row.get("batch_per_gpu"))
+    return {"fit": "layout %s" % case.row.get("layout"), **ENDS}.get(kind, "batch %4s" % case.row.get("batch_per_gpu"))
 
 
 def _right(cases):
