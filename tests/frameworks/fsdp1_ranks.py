@@ -72,7 +72,8 @@ def _run(rank, config, ranks, shard, adapter, meeting, out):
     distributed.init_process_group("gloo", init_method="file://" + meeting, rank=rank, world_size=ranks)
     pinned = []
     _pinning(pinned)
-    model, gathered, order = _wrap(_model(config, adapter), types.SimpleNamespace(autocast_dtype="bfloat16", adapter=adapter, shard=shard), ranks)
+    knobs = types.SimpleNamespace(autocast_dtype="bfloat16", adapter=adapter, shard=shard, script_defaults="hf-trainer")
+    model, gathered, order = _wrap(_model(config, adapter), knobs, ranks)
     tokens = torch.zeros((2, 8), dtype=torch.int64)
     phases = []
     loss = model(input_ids=tokens, labels=tokens).loss
