@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
+#include "base/os.h"
 #include "measure/steps/steps.h"
 
 #include <math.h>
+#include <time.h>
 
 static struct steps read_text(struct arena *a, const char *text) {
     struct steps s = steps_new(a);
@@ -428,6 +430,23 @@ static void processes_are_told_apart(void **state) {
     assert_int_equal(s.rank_count, 4096);
 }
 
+// Read late, as on a busy machine: by the host's clock, where the program has that one.
+static void a_step_ended_when_its_clock_says_so(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s = steps_new(&a);
+    const double ended_s = (double)os_now_ns() * 1e-9;
+    const struct timespec late = {.tv_nsec = 40000000};
+    nanosleep(&late, NULL);
+    steps_line(&s, str_format(&a, "{\"v\":1,\"event\":\"step\",\"t\":%.6f}", ended_s));
+    steps_line(&s, STR("{\"v\":1,\"event\":\"step\",\"t\":0.25}")); // since it began
+    steps_line(&s, str_format(&a, "{\"v\":1,\"event\":\"step\",\"t\":%.6f}", ended_s + 3600));
+    steps_line(&s, STR("{\"v\":1,\"event\":\"step\"}"));
+    const double wall_s = (double)os_wall_ahead_ns() * 1e-9;
+    assert_true(fabs(s.items[0].end_s - wall_s - ended_s) < 1e-3);
+    for (ptrdiff_t i = 1; i < 4; i++) assert_true(s.items[i].end_s - wall_s > ended_s + 0.039);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_read_with_all_its_fields),
@@ -445,6 +464,7 @@ int main(void) {
         cmocka_unit_test(ends_are_good_or_bad),
         cmocka_unit_test(the_slowest_counts_when_all_report),
         cmocka_unit_test(processes_are_told_apart),
+        cmocka_unit_test(a_step_ended_when_its_clock_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ const char *const step_cover_names[] = {"forward",       "backward",   "second_o
                                         "longest_batch", NULL};
 
 struct steps steps_new(struct arena *a) {
-    return (struct steps){.arena = a};
+    return (struct steps){.arena = a, .opened_ns = os_now_ns()};
 }
 
 static void count_broken(struct steps *s, struct str line) {
@@ -126,6 +126,15 @@ static bool read_micro_batches(struct steps *s, struct step_rank *r, const json_
     return count > 0;
 }
 
+// A busy reader gets to several lines at once. `t` may be of any clock, but emitters take the
+// host's monotonic one, and a moment since the reader began is hardly another's.
+static double end_of(const struct steps *s, double t_s) {
+    const int64_t now_ns = os_now_ns();
+    const bool is_hosts = t_s * 1e9 >= (double)s->opened_ns && t_s * 1e9 <= (double)now_ns;
+    const double at_s = is_hosts ? t_s : (double)now_ns * 1e-9;
+    return at_s + (double)os_wall_ahead_ns() * 1e-9;
+}
+
 static void on_step(struct steps *s, struct step_rank *r, const json_t *object) {
     struct step *step = arena_push(s->arena, &s->items, &s->count, &s->capacity);
     *step = (struct step){
@@ -157,7 +166,7 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
     r->samples = r->samples >= 0 && step->samples >= 0 ? r->samples + step->samples : -1;
     step->rank_steps = r->steps;
     step->rank_samples = r->samples;
-    step->read_s = (double)os_wall_ns() * 1e-9;
+    step->end_s = end_of(s, step->t_s);
     if (!isnan(step->times.forward_ms)) s->covered |= STEPS_COVER_FORWARD;
     if (!isnan(step->times.backward_ms)) s->covered |= STEPS_COVER_BACKWARD;
     if (r->steps > 1) s->covered |= STEPS_COVER_SECOND_STEP;

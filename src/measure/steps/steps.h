@@ -20,10 +20,10 @@ struct step {
     // somebody began to watch; steps and samples that its rank has made with this one.
     double t_s;
     int64_t made, made_samples;
-    // Counted here: what its rank has made in this process with it, and when it was read (unix
-    // time).
+    // Counted here: what its rank has made in this process with it, and when it ended (unix time):
+    // by its own clock where that is the host's monotonic one, or else when it was read.
     int64_t rank_steps, rank_samples; // samples -1 when a step did not say them
-    double read_s;
+    double end_s;
 };
 
 enum step_rank_state {
@@ -117,6 +117,7 @@ extern const char
 
 struct steps {
     struct arena *arena;
+    int64_t opened_ns;  // since when lines come (os_now_ns)
     struct step *items; // in the order they came
     ptrdiff_t count, capacity;
     int64_t forgotten;                   // that came before items[0] (steps_forget)

@@ -148,14 +148,15 @@ struct run_files run_files_usable(struct run *r, struct arena *a) {
 
 // --- Samples -------------------------------------------------------------------------------------
 
-// When a step was surely over, as the file's clock has it: a line is read some time after it was
-// written, and programs save right behind a step, but hardly within its own second half.
+// When a step was surely over, as the file's clock has it: that is of the last tick, and a line may
+// be read some time after it was written; programs save right behind a step, but hardly within its
+// own second half.
 static double over_s(const struct step *step) {
     double half_s = step->times.total_ms / 2000;
-    return step->read_s - (half_s > 0 ? half_s : 0);
+    return step->end_s - (half_s > 0 ? half_s : 0);
 }
 
-// Steps that `rank` had made when the file was written, by the times at which they were read.
+// Steps that `rank` had made when the file was written, by the times at which they ended.
 static const struct step *step_before(const struct steps *s, int rank, double at_s) {
     for (ptrdiff_t i = s->count - 1; i >= 0; i--) {
         if (s->items[i].rank == rank && over_s(&s->items[i]) <= at_s) return &s->items[i];
