@@ -23,10 +23,6 @@ static bool overflows(const struct question *q) {
     return rc == 0 && has_family(found.name);
 }
 
-static bool is_mixed(enum plan_precision p) {
-    return p == PLAN_AMP_FP16 || p == PLAN_AMP_BF16;
-}
-
 static enum plan_precision mixed(const struct question *q, const struct gpu *gpu) {
     if (gpu->has_bf16) return PLAN_AMP_BF16;
     return overflows(q) ? PLAN_FP32 : PLAN_AMP_FP16;
@@ -42,7 +38,7 @@ enum plan_precision answer_precision(const struct question *q, const struct gpu 
     if (q->precision_is_open) return answer_precision_best(q, gpu);
     if (q->plan.generates && asked == PLAN_BF16 && !gpu->has_bf16 && !gpu->is_custom)
         return PLAN_FP16;
-    if (gpu->is_custom || !is_mixed(asked)) return asked;
+    if (gpu->is_custom || !plan_precision_is_amp(asked)) return asked;
     // Frozen weights have two bytes also where that is no faster.
     if (!gpu->has_tensor_cores && q->plan.adapter.len == 0) return PLAN_FP32;
     return asked == PLAN_AMP_BF16 ? mixed(q, gpu) : asked;

@@ -67,7 +67,7 @@ static struct launch_values values_of(struct arena *a, const struct plan *p) {
     launch_value(a, &v, "accumulate", str_format(a, "%lld", (long long)micro_steps));
     if (p->precision) {
         launch_value(a, &v, "precision", str_of(plan_precision_name(p->precision)));
-        launch_switch(a, &v, "amp", p->precision == PLAN_AMP_FP16 || p->precision == PLAN_AMP_BF16);
+        launch_switch(a, &v, "amp", plan_precision_is_amp(p->precision));
     }
     return v;
 }

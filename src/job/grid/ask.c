@@ -247,7 +247,7 @@ static enum plan_precision own_precision(const struct asking *k) {
 // on the CPU, which has no other.
 static enum plan_precision amp_of(const struct asking *k) {
     enum plan_precision own = own_precision(k);
-    if (own == PLAN_AMP_FP16 || own == PLAN_AMP_BF16) return own;
+    if (plan_precision_is_amp(own)) return own;
     return k->l->place.kind == LAUNCH_CUDA ? PLAN_AMP_FP16 : PLAN_AMP_BF16;
 }
 

@@ -30,7 +30,7 @@ void grid_values(const struct grid_options *o, const struct grid *b, const struc
     launch_value(a, v, "workers", s->workers >= 0 ? number(a, s->workers) : unset);
     launch_value(a, v, "precision",
                  s->precision ? str_of(plan_precision_name(s->precision)) : unset);
-    launch_switch(a, v, "amp", s->precision == PLAN_AMP_FP16 || s->precision == PLAN_AMP_BF16);
+    launch_switch(a, v, "amp", plan_precision_is_amp(s->precision));
     launch_switch(a, v, "pin_memory", s->pin_memory > 0);
     launch_switch(a, v, "compile", s->compile > 0);
     launch_value(a, v, "data_path", str_of(o->data_path));

@@ -67,7 +67,7 @@ struct tape_generation forecast_generation(const struct plan *p, const struct sh
     bool is_grpo = plan_preference_read(p->loss, &how) && how.step == PLAN_STEP_GRPO;
     if (!is_grpo && !p->generates) return (struct tape_generation){.layers = 0};
     const bool is_fp32 = p->precision == PLAN_FP32 || p->precision == PLAN_PRECISION_UNKNOWN;
-    const bool is_autocast = p->precision == PLAN_AMP_FP16 || p->precision == PLAN_AMP_BF16;
+    const bool is_autocast = plan_precision_is_amp(p->precision);
     // Adapters are on weights in bf16; of quantised ones peft prepares norms and embedding in fp32.
     return (struct tape_generation){
         .sequences = p->generated,

@@ -99,7 +99,7 @@ static int serves_precision(const struct plan *p, const struct forecast_model *m
     if (p->inference && wanted == PLAN_BF16 && has == PLAN_FP16) return 1;
     // Autocast keeps fp32 weights and casts them: it needs more than weights of half size.
     bool is_half = wanted == PLAN_FP16 || wanted == PLAN_BF16;
-    bool is_cast = has == PLAN_AMP_FP16 || has == PLAN_AMP_BF16;
+    bool is_cast = plan_precision_is_amp(has);
     return p->inference && is_half && is_cast ? 50 : NO;
 }
 

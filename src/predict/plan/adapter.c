@@ -131,6 +131,6 @@ int plan_quant_excess(struct str has, struct str wanted) {
 }
 
 bool plan_is_wide(const struct plan *p) {
-    bool is_amp = p->precision == PLAN_AMP_BF16 || p->precision == PLAN_AMP_FP16;
+    bool is_amp = plan_precision_is_amp(p->precision);
     return p->frozen_fp32 && is_amp && p->adapter.len > 0 && p->quant.len == 0 && p->shard.len == 0;
 }

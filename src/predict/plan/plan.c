@@ -42,6 +42,10 @@ enum plan_precision plan_precision_find(struct str name) {
     return plan_precisions[i] ? (enum plan_precision)(i + 1) : PLAN_PRECISION_UNKNOWN;
 }
 
+bool plan_precision_is_amp(enum plan_precision precision) {
+    return precision == PLAN_AMP_FP16 || precision == PLAN_AMP_BF16;
+}
+
 static struct str fold(struct str s, char *text, ptrdiff_t size) {
     ptrdiff_t n = 0;
     for (ptrdiff_t i = 0; i < s.len && n < size; i++) {

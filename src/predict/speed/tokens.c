@@ -129,10 +129,6 @@ struct traffic {
     bool is_by_layer; // the layers' weights come and go
 };
 
-// Weights, and so gradients, in fp32 beside products in two bytes.
-static bool is_autocast(const struct plan *p) {
-    return p->precision == PLAN_AMP_BF16 || p->precision == PLAN_AMP_FP16;
-}
 static bool is_wide(const struct plan *p) {
     return p->precision == PLAN_FP32 || p->precision == PLAN_PRECISION_UNKNOWN;
 }
@@ -153,7 +149,8 @@ static struct bytes bytes_of(const struct plan *p, const struct shape *s) {
 // DistributedDataParallel: buckets of the gradients as they are kept, from the last layer on.
 static void add_ddp(const struct plan *p, const struct bytes *b, const struct speed_group *g,
                     struct traffic *t) {
-    double gradients = is_autocast(p) ? 2 * b->gradients : b->gradients;
+    // Weights, and so gradients, are in fp32 under autocast, beside products in two bytes.
+    double gradients = plan_precision_is_amp(p->precision) ? 2 * b->gradients : b->gradients;
     double buckets = fmax(1, ceil(gradients / ddp_bucket));
     t->last = speed_collective_s(g, SPEED_ALL_REDUCE, gradients, (int64_t)buckets);
     t->alone = t->last / buckets;
