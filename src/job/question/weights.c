@@ -4,7 +4,7 @@
 void question_weights(struct question *q) {
     const struct config_value *v = &q->reading.values[CONFIG_WEIGHTS_DTYPE];
     bool is_half = str_find(v->text, STR("bfloat16")) >= 0 || str_is(v->text, "bf16");
-    bool is_amp = q->plan.precision == PLAN_AMP_BF16 || q->plan.precision == PLAN_AMP_FP16;
+    bool is_amp = plan_precision_is_amp(q->plan.precision);
     if (!is_half || q->plan.inference || q->plan.precision == PLAN_BF16) return;
     bool is_cut = str_is(q->plan.loss, "cut");
     if ((q->plan.adapter.len > 0 || q->plan.shard.len > 0 || is_cut) && is_amp)
@@ -22,16 +22,17 @@ void question_weights(struct question *q) {
                         STR_ARG(v->path), STR_ARG(v->text));
 }
 
-static bool is_amp(const struct plan *p) {
-    return p->precision == PLAN_AMP_BF16 || p->precision == PLAN_AMP_FP16;
-}
-
 static struct str path_of(const struct config_value *v) {
     return v->assumed ? STR("dtype") : v->path;
 }
 
+static bool is_trls(const struct question *q) {
+    return str_is(q->reading.dialect, "trl");
+}
+
 static struct str said_of(struct question *q, const struct config_value *v) {
     if (!v->assumed) return v->text;
+    if (!is_trls(q)) return str_format(q->arena, "not said: %.*s", STR_ARG(v->text));
     return str_format(q->arena, "not said: %.*s, the default from trl 0.27 on", STR_ARG(v->text));
 }
 
@@ -39,7 +40,8 @@ static struct str said_of(struct question *q, const struct config_value *v) {
 // FSDP shards four bits. Templates of cut cross-entropy have it so without saying it.
 static void leave_in_bf16(struct question *q) {
     struct plan *p = &q->plan;
-    bool is_cast = str_is(q->reading.dialect, "axolotl") && p->quant.len > 0 && is_amp(p);
+    bool is_cast = str_is(q->reading.dialect, "axolotl") && p->quant.len > 0 &&
+                   plan_precision_is_amp(p->precision);
     if (!is_cast || p->shard.len > 0 || str_is(p->loss, "cut") || plan_quant_is_left(p->quant))
         return;
     p->quant = str_format(q->arena, "%.*s-left", STR_ARG(p->quant));
@@ -56,8 +58,8 @@ void question_frozen(struct question *q) {
     const struct plan *p = &q->plan;
     bool is_full = str_find(v->text, STR("float32")) >= 0 || str_is(v->text, "fp32");
     leave_in_bf16(q);
-    if (!is_full || !is_amp(p) || str_starts(p->shard, STR("zero")) || p->inference ||
-        p->adapter.len == 0)
+    if (!is_full || !plan_precision_is_amp(p->precision) || str_starts(p->shard, STR("zero")) ||
+        p->inference || p->adapter.len == 0)
         return;
     if (p->quant.len > 0) {
         str_list_format(
@@ -76,11 +78,15 @@ void question_frozen_check(struct question *q) {
     struct forecast f;
     if (!q->plan.frozen_fp32 || q->plan.adapter.len == 0) return;
     if (forecast_open(&q->tape_cache, &q->plan, &f, NULL) == 0 && forecast_counts_frozen(&f)) {
-        if (v->assumed)
+        if (v->assumed && is_trls(q))
             str_list_format(q->arena, &q->notes,
                             "dtype is not in the config: %.*s, the default of trl from 0.27 on "
                             "(before, the checkpoint's own)",
                             STR_ARG(v->text));
+        else if (v->assumed)
+            str_list_format(q->arena, &q->notes,
+                            "%.*s loads the weights in fp32 where it trains under autocast",
+                            STR_ARG(q->reading.title));
         return;
     }
     config_add_guard(q->arena, &q->reading,

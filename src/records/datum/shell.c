@@ -130,15 +130,22 @@ static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
     }
 }
 
-// Where the training's own words begin: behind its file, behind "-m module", behind trl's word for
-// one of its own ("trl dpo"), or behind the recipe of torchtune ("tune run --nproc_per_node 2
-// RECIPE --config X").
+// Trainers of their own: a file in their flags is a plugin or data.
+static const char *const trainers[] = {
+    "swift", "megatron", "llamafactory-cli", "axolotl", "litgpt", "yolo", NULL};
+// Programs whose first word says what of theirs runs: trl dpo, swift sft, litgpt finetune_lora.
+static const char *const with_verbs[] = {"trl", "swift", "litgpt", NULL};
+
+static bool is_program(const struct shell_command *c, const char *const *names) {
+    return c->count > 0 && str_is_one_of(c->words[0].text, names);
+}
+
+// Where the training's own words begin: behind its file, behind "-m module", behind the word for
+// one of a program's own ("trl dpo"), or behind the recipe of torchtune ("tune run
+// --nproc_per_node 2 RECIPE --config X").
 static ptrdiff_t script_at(const struct shell_command *c) {
-    // Trainers of their own: a file in their flags is a plugin or data.
-    static const char *const trainers[] = {
-        "swift", "megatron", "llamafactory-cli", "axolotl", "litgpt", "yolo", NULL};
-    if (c->count > 0 && str_is_one_of(c->words[0].text, trainers)) return 0;
-    if (c->count > 1 && str_is(c->words[0].text, "trl") && !is_flag(&c->words[1])) return 2;
+    if (c->count > 1 && is_program(c, with_verbs) && !is_flag(&c->words[1])) return 2;
+    if (is_program(c, trainers)) return 0;
     const bool is_tune = c->count > 1 && str_is(c->words[0].text, "tune");
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct str text = c->words[i].text;
@@ -155,11 +162,11 @@ static ptrdiff_t script_at(const struct shell_command *c) {
 
 // What starts the training's processes, by its own words: torchrun --nproc_per_node 8 train.py …
 static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff_t script,
-                          struct datum *map) {
+                          struct datum *launcher) {
     // Without a number they start as many as the job, the machine or a file of theirs has.
     static const char *const starters[] = {"srun",       "mpirun",    "mpiexec", "horovodrun",
                                            "accelerate", "deepspeed", "trl",     NULL};
-    struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
+    struct flags f = {.data = d, .map = launcher, .command = c};
     ptrdiff_t begin = 0;
     while (begin + 1 < script && equals_at(&c->words[begin]) > 0) begin++; // CUDA_VISIBLE_DEVICES=0
     take_words(&f, begin, script - 1);
@@ -171,35 +178,44 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
     }
     const struct shell_word *w = &c->words[script - 1];
     datum_set(d, f.map, STR("script"), word_value(&f, w, w->text), w->line, w->column);
-    datum_set(d, map, STR("launcher"), f.map, c->line, 1);
 }
 
 // A trainer that starts its processes by itself is told so by its environment.
-static void take_environment(struct data *d, const struct shell_command *c, struct datum *map) {
+static void take_environment(struct data *d, const struct shell_command *c,
+                             struct datum *launcher) {
     static const struct str processes = {"NPROC_PER_NODE=", 15}, machines = {"NNODES=", 7};
-    struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
+    struct flags f = {.data = d, .map = launcher, .command = c};
     bool has_processes = false;
-    for (ptrdiff_t i = 0; i < c->environment_count; i++) {
+    for (ptrdiff_t i = 0; i < c->environment_count && !has_processes; i++)
+        has_processes = str_starts(c->environment[i].text, processes);
+    for (ptrdiff_t i = 0; i < c->environment_count && has_processes; i++) {
         const struct shell_word *w = &c->environment[i];
         const bool is_processes = str_starts(w->text, processes);
         if (!is_processes && !str_starts(w->text, machines)) continue;
-        has_processes = has_processes || is_processes;
         const struct str name = is_processes ? STR("nproc_per_node") : STR("nnodes");
         const ptrdiff_t begin = is_processes ? processes.len : machines.len;
         struct datum *value = word_value(&f, w, str_slice(w->text, begin, w->text.len));
         datum_set(d, f.map, name, value, w->line, w->column);
     }
-    if (has_processes) datum_set(d, map, STR("launcher"), f.map, c->line, 1);
+}
+
+// litgpt's model stands behind its verb, as setup()'s first argument.
+static void take_argument(struct flags *f, const struct shell_command *c) {
+    const struct shell_word *w = c->count > 2 ? &c->words[2] : NULL;
+    if (!w || !str_is(c->words[0].text, "litgpt") || is_flag(w)) return;
+    datum_set(f->data, f->map, STR("checkpoint_dir"), word_value(f, w, w->text), w->line,
+              w->column);
 }
 
 static struct datum *flags_of(struct data *d, const struct shell_command *c) {
     struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
+    struct datum *launcher = datum_new(d, DATUM_MAP, c->line, 1);
     const ptrdiff_t script = script_at(c);
     take_words(&f, script, c->count);
-    if (script > 0)
-        take_launcher(d, c, script, f.map);
-    else
-        take_environment(d, c, f.map);
+    if (script == 2) take_argument(&f, c);
+    if (script > 0) take_launcher(d, c, script, launcher);
+    if (script == 0 || is_program(c, trainers)) take_environment(d, c, launcher);
+    if (launcher->map->count > 0) datum_set(d, f.map, STR("launcher"), launcher, c->line, 1);
     // "$ARGS" may be anything.
     for (ptrdiff_t i = script; i < c->count; i++) {
         const struct shell_word *w = &c->words[i];
