@@ -356,6 +356,16 @@ class TestSharded(unittest.TestCase):
         with self.assertRaises(UsageError):
             recorder.record("titan:meta-llama/Llama-3.1-8B", dict(seq_len=128, batches=[2]))
 
+    def test_torchtitans_groups_are_of_their_months(self):
+        def of(**said):  # how often in a step the last layer is gathered, and a matrix of the vocabulary
+            with tempfile.TemporaryDirectory() as folder:
+                config = families.Variant("llama", "fsdp2").write_config(folder, dict(SHAPES["3B b4 s1000"], L=3))
+                tape = recorder.record("titan:" + config, dict(shard="fsdp2", ranks=7, seq_len=1024, batches=[2], **said))
+            gathered = [line.split() for line in tape.split("m forward 1\n")[1].splitlines() if " fsdp.gathered" in line]
+            return sum(w[-1] == "layers.2" for w in gathered) / 9, sum(w[2] == str(2 * 7 * -(-128256 // 7) * 3072) for w in gathered)
+        self.assertEqual(of(rules="2.6"), (1, 2))  # the last layer and the rest stay from forward to backward
+        self.assertEqual(of(), (2, 3))  # of the rest the head does
+
     def test_a_layer_is_split(self):
         with tempfile.TemporaryDirectory() as folder:
             config = families.Variant("llama", "fsdp2").write_config(folder, dict(SHAPES["3B b4 s1000"], L=2))

@@ -121,7 +121,11 @@ KINDS.update({"lora-bf16": (_BF16, ":all-linear:bf16"), "lora-bf16-dropout": (_B
               "qlora-bf16-dropout": (dict(_BF16, quant="nf4"), ":all-linear:dropout:bf16"),
               "qlora-bf16-qv-dropout": (dict(_BF16, quant="nf4"), ":q_proj,v_proj:dropout:bf16"),
               "qlora-torchao": (dict(_BF16, quant="nf4-torchao"), ":all-linear:bf16"),  # torchtune's
-              "lora-fp32": (_BF16, ""), "lora-fp32-dropout": (_BF16, ":all-linear:dropout")})
+              "lora-fp32": (_BF16, ""), "lora-fp32-dropout": (_BF16, ":all-linear:dropout"),
+              "lora-fp32-qkvo-dropout": (_BF16, _QKVO + ":dropout"),
+              "qlora-fp32": (dict(_BF16, quant="nf4"), ""),
+              "qlora-fp32-dropout": (dict(_BF16, quant="nf4"), ":all-linear:dropout"),
+              "qlora-dq-fp32-dropout": (dict(_BF16, quant="nf4-dq"), ":all-linear:dropout")})
 # Over weights in fp32 that autocast casts anew at each use, since they want no gradients: what trl (from 0.27 on) and scripts that load a
 # model without a type have.
 _W32 = dict(_AMP, weights="fp32")
@@ -175,7 +179,7 @@ EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only, 
 NO_FFN = ("qwen3_moe",)  # all of it is experts
 SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
-NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout") for family in FUSED}
+NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout", "qlora-fp32-dropout") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
 LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "t5": 4, "t5-gated": 4}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
@@ -183,22 +187,23 @@ FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "ph
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 _IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
 _WIDE = " lora-w32-dropout lora-w32-qv-dropout"
+_FP32 = " lora-fp32-dropout qlora-fp32-dropout"
 _CUT = " cut-full-amp cut-lora-dropout cut-qlora-dropout "
-FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16 + _WIDE).split(),
-       "gemma2": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _SHARDED + " lora-bf16 lora-bf16-dropout qlora-torchao" + _WIDE).split(),  # of liger-lora the first layer differs, of cut-qlora the last
-       "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT + _WIDE).split(),
-       "gemma3": "full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout".split(),
-       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 lora-w32-dropout " + _IN_BF16 + _CUT).split(),
-       **dict.fromkeys("gpt2 gpt_neox".split(), "full full-amp full-fp32 lora lora-dropout lora-w32-dropout qlora qlora-dropout".split()),
-       **dict.fromkeys("olmo2 granite starcoder2 phi".split(), "full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout".split()),
+FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16 + _WIDE + _FP32).split(),
+       "gemma2": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _SHARDED + " lora-bf16 lora-bf16-dropout qlora-torchao" + _WIDE + _FP32).split(),  # of liger-lora the first layer differs, of cut-qlora the last
+       "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT + _WIDE + _FP32).split(),
+       "gemma3": ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _FP32).split(),
+       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 lora-w32-dropout " + _IN_BF16 + _CUT + _FP32).split(),
+       **dict.fromkeys("gpt2 gpt_neox".split(), ("full full-amp full-fp32 lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _FP32).split()),
+       **dict.fromkeys("olmo2 granite starcoder2 phi".split(), ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _FP32).split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
        **dict.fromkeys(ENCODERS, "full-amp full-amp-foreach full-fp32-foreach".split()), "bert": "full-foreach full-amp full-amp-foreach full-fp32-foreach".split(),
-       "qwen2_moe": "full lora lora-qkvo lora-qkvo-dropout".split(),
-       **dict.fromkeys("mixtral qwen3_moe".split(), ("full lora lora-qkvo lora-qkvo-dropout " + _SHARDED).split())}
+       "qwen2_moe": "full lora lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout".split(),
+       **dict.fromkeys("mixtral qwen3_moe".split(), ("full lora lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout " + _SHARDED).split())}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
-_NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32")))
+_NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32", "qlora-fp32", "qlora-dq-fp32")))
 ANY_BATCH = (*_NO_AUTOCAST, *WIDE, *LEFT, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
@@ -209,6 +214,7 @@ SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kin
 SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in KINDS if kind in _FSDP1 or kind.startswith("fsdp2-lora")})  # Llama 2
 _OF_OFFLOAD = "llama mistral qwen2 qwen3".split()
 SOME.update(dict.fromkeys(_NO_AUTOCAST, _GROUPED | {("llama", False, False), ("phi3", False, False), ("gemma", False, True)}))
+SOME.update({kind: SOME[kind] | {(family, False, tied) for family in FEW for tied in (False, True)} for kind in _FP32.split()})
 SOME["qlora-torchao"] = {pair for pair in SOME["qlora-torchao"] if pair[0] != "qwen3"}  # which torchtune 0.6 does not build
 _OF_LLAMA = {("llama", True, False), ("llama", True, True), ("llama", False, False), ("mistral", True, False)}
 SOME.update({kind: _OF_LLAMA for kind in _NO_AUTOCAST if "-qv" in kind})  # the layers that litgpt takes
@@ -236,7 +242,7 @@ ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in _SHARDED.split()}
 ANY_BATCH_OF |= {(family, "full-amp") for family in FEW if family not in ("phi3", "gemma3")}
 _T5S = {("t5", False, True), ("t5-gated", False, False)}
 SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout"), _T5S), **{"full-fp32-foreach": _T5S | {(family, False, True) for family in ENCODERS}})
-SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS})
+SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS, "lora-fp32-qkvo-dropout": _OF_EXPERTS})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536], "X": [2, 16384], "A": [2, 16384],
           "W": [2, 1048576], "Y": [2, 1048576], "P": [2, 1048576], "T": [2, 1024]}
@@ -334,6 +340,11 @@ class Variant:
         return "classification" in ENCODERS.get(self.family, "")
 
     @property
+    def attends_in_fp32(self):
+        """Is what goes into attention in fp32? peft casts what four bits leave, and without autocast nothing casts it back."""
+        return self.kind.startswith(("full-fp32", "qlora-fp32", "qlora-dq-fp32"))
+
+    @property
     def is_of_eighths(self):
         """Are its widths multiples of 8?"""
         return self.family in EXPERTS or self.kind.startswith("fsdp1-qlora")
@@ -342,7 +353,7 @@ class Variant:
         """dims.first or dims.second of it."""
         return which(self.letters + "C" * self.is_of_classes, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
                      by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS or self.kind in CUT or self.is_of_completions else 1,
-                     completion=self.is_of_completions, eighths=self.kind in LINEAR or self.kind in TUNE, unhalved=self.kind.startswith("full-fp32") and not self.grouped,
+                     completion=self.is_of_completions, eighths=self.kind in LINEAR or self.kind in TUNE, unhalved=self.attends_in_fp32 and not self.grouped,
                      alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS or self.is_of_completions or self.family in ENCODERS))
 
     @property

@@ -17,14 +17,22 @@ from . import hf_shapes
 from .job import Job
 
 
+EARLY = (2, 8)  # torchtitan of the days of a torch before that, until April 2025: its own norm, other groups
+
+
 class Shape:
     """What of a Llama's config.json the model needs."""
 
-    def __init__(self, values, length):
+    def __init__(self, values, length, rules):
         self.hidden, self.layers, self.ffn = (values[k] for k in ("hidden_size", "num_hidden_layers", "intermediate_size"))
         self.heads, self.vocabulary, self.length = values["num_attention_heads"], values["vocab_size"], length
         self.kv_heads = values.get("num_key_value_heads") or self.heads
         self.head = values.get("head_dim") or self.hidden // self.heads
+        self.is_early = rules < EARLY
+
+    def norm(self):
+        """One more of its norms."""
+        return (Norm if self.is_early else nn.RMSNorm)(self.hidden, 1e-5)
 
 
 def _rotate(x, turns):
@@ -74,13 +82,26 @@ class FeedForward(nn.Module):
         return self.w2(F.silu(self.w1(x)) * self.w3(x))
 
 
+class Norm(nn.Module):
+    """torchtitan's own RMSNorm, in single operations; from April 2025 on (5078e92e4) it has torch's."""
+
+    def __init__(self, size, eps):
+        super().__init__()
+        self.eps, self.weight = eps, nn.Parameter(torch.ones(size))
+
+    def forward(self, x):
+        """(…, size) -> the same."""
+        wide = x.float()
+        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).type_as(x) * self.weight
+
+
 class Block(nn.Module):
     """One layer."""
 
     def __init__(self, s):
         super().__init__()
         self.attention, self.feed_forward = Attention(s), FeedForward(s)
-        self.attention_norm, self.ffn_norm = nn.RMSNorm(s.hidden, 1e-5), nn.RMSNorm(s.hidden, 1e-5)
+        self.attention_norm, self.ffn_norm = s.norm(), s.norm()
 
     def forward(self, x, turns):
         """(batch, length, hidden) -> the same."""
@@ -93,9 +114,10 @@ class Llama(nn.Module):
 
     def __init__(self, s):
         super().__init__()
+        self.is_early = s.is_early
         self.tok_embeddings = nn.Embedding(s.vocabulary, s.hidden)
         self.layers = nn.ModuleList(Block(s) for _ in range(s.layers))
-        self.norm = nn.RMSNorm(s.hidden, 1e-5)
+        self.norm = s.norm()
         self.output = nn.Linear(s.hidden, s.vocabulary, bias=False)
         self.register_buffer("turns", torch.zeros(s.length, s.head // 2, dtype=torch.complex64), persistent=False)
 
@@ -151,13 +173,13 @@ def _keep():
 
 
 def checkpoint(model, knobs):
-    """torchtitan's activation checkpointing: every layer, every second one, or some operations of each."""
+    """torchtitan's activation checkpointing: every layer, every second one (the last among them), or some operations of each."""
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper  # pylint: disable=import-outside-toplevel
     if not knobs.checkpointing:
         return
     extra = {"context_fn": _keep} if knobs.selective == "op" else {}
     for i, layer in enumerate(list(model.layers)):
-        if knobs.selective != "layer" or i % 2 == 0:
+        if knobs.selective != "layer" or i % 2 == 1:
             model.layers[i] = checkpoint_wrapper(layer, preserve_rng_state=False, **extra)
 
 
@@ -177,7 +199,7 @@ def load(name, knobs):
     if kind != "llama":
         raise RecordError("%s is a %s: titan:NAME is a Llama" % (source, kind))
     length = knobs.seq_len or 2048
-    shape = Shape(values, length)
+    shape = Shape(values, length, knobs.rules)
     _check_split(shape, knobs.tp or 1)
     with without_init():
         model = to_meta(Llama(shape))
@@ -206,9 +228,16 @@ def parallelize(model, mesh):
 
 
 def shard(model, mesh):
-    """torchtitan's apply_fsdp: bf16 when gathered, fp32 when reduced; the last layer stays gathered for its backward pass."""
+    """torchtitan's apply_fsdp: bf16 when gathered, fp32 when reduced. From July 2025 on (83e694105) embedding and head are groups of their own
+    and the head stays gathered for its backward pass; before, the last layer did, and both in the group of the rest: torch before 2.8
+    kept what was the root's gathered, also where it was told otherwise."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # pylint: disable=import-outside-toplevel
     policy = dict(mesh=mesh, mp_policy=MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32))
-    for layer in model.layers:
-        fully_shard(layer, reshard_after_forward=layer is not model.layers[-1], **policy)
-    return fully_shard(model, reshard_after_forward=True, **policy)
+    if model.is_early:
+        for layer in model.layers:
+            fully_shard(layer, reshard_after_forward=layer is not model.layers[-1], **policy)
+        return fully_shard(model, reshard_after_forward=False, **policy)
+    for layer in (model.tok_embeddings, *model.layers):
+        fully_shard(layer, reshard_after_forward=True, **policy)
+    fully_shard([model.norm, model.output], reshard_after_forward=False, **policy)
+    return fully_shard(model, **policy)

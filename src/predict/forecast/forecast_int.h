@@ -108,4 +108,5 @@ int forecast_split(const struct plan *p, const struct shape *s, int64_t values[T
                    struct fail *why);
 void forecast_note_titan(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 void forecast_note_tune(struct forecast *f, const struct plan *p, struct forecast_tape *t);
-void forecast_note_fsdp(struct forecast *f, const struct plan *p, struct forecast_tape *t);
+void forecast_note_fsdp(struct forecast *f, const struct plan *p, const struct shape *s,
+                        struct forecast_tape *t);

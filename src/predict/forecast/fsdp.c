@@ -38,7 +38,15 @@ void forecast_note_tune(struct forecast *f, const struct plan *p, struct forecas
                     (long long)p->ranks);
 }
 
-void forecast_note_fsdp(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+// Embedding and head in bf16: the root's own group. accelerate asks for all to be freed after
+// forward, and torch before 2.8 did not do so with the root (_fsdp_state.py, _lazy_init).
+static struct str root_bytes(struct arena *a, const struct shape *s) {
+    const int64_t matrices = s->tied ? 1 : 2;
+    return unit_bytes(a, 2 * matrices * s->vocabulary * s->hidden);
+}
+
+void forecast_note_fsdp(struct forecast *f, const struct plan *p, const struct shape *s,
+                        struct forecast_tape *t) {
     struct arena *a = f->arena;
     if (plan_fsdp(p->shard) == 1)
         note_fsdp1(f, p, t);
@@ -52,7 +60,9 @@ void forecast_note_fsdp(struct forecast *f, const struct plan *p, struct forecas
     else
         str_list_format(a, &t->notes,
                         "fsdp2 over %lld GPUs as accelerate wraps a model: fp32 shards, bf16 when "
-                        "gathered and reduced; the first GPU is shown, and none has more",
-                        (long long)p->ranks);
+                        "gathered and reduced; the first GPU is shown, and none has more; torch "
+                        "before 2.8 keeps embedding and head gathered from forward to backward, "
+                        "up to %.*s more",
+                        (long long)p->ranks, STR_ARG(root_bytes(a, s)));
     if (plan_fsdp_offloads(p->shard)) note_offload(f, p, t);
 }

@@ -414,7 +414,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
     else if (plan_is_tune(p->shard))
         forecast_note_tune(f, p, t);
     else if (p->shard.len > 0)
-        forecast_note_fsdp(f, p, t);
+        forecast_note_fsdp(f, p, w->shape, t);
     else if (p->adapter.len > 0)
         forecast_note_adapter(f, p, t);
     else if (str_is(h->weights, "fp32"))
