@@ -17,7 +17,7 @@ from . import hf_shapes
 from .job import Job
 
 
-EARLY = (2, 8)  # torchtitan of the days of a torch before that, until April 2025: its own norm, other groups
+EARLY = (2, 8)  # torchtitan of the days of an older torch: its own norm (to April 2025) and other groups (to July)
 
 
 class Shape:

@@ -55,7 +55,7 @@ const char *plan_precision_name(enum plan_precision precision);
 struct str plan_precision_text(enum plan_precision precision); // empty: UNKNOWN
 enum plan_precision plan_precision_find(struct str name);      // UNKNOWN: no such name
 extern const char *const plan_precisions[];                    // NULL-ended, PLAN_FP32 first
-bool plan_precision_is_amp(enum plan_precision precision);     // autocast over weights in fp32
+bool plan_precision_is_amp(enum plan_precision precision);     // autocast, in either type
 extern const char *const plan_optimizers[];                    // NULL-ended
 // "AdamW", "adamw_torch_fused", "torch.optim.SGD", "adamw_bnb_8bit" -> the name of plan_optimizers,
 // NULL when it is not one of them.
