@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # From an empty Debian 12 (root, or a user with sudo) to a running program:
 #
-#   sh setup.sh run     installs what the build needs, builds, fits the example config (make run)
-#   sh setup.sh test    the same for the tests; ends with 'N passed, N failed' (make test)
-#   sh setup.sh fuzz    the same for libFuzzer: ten minutes a target (make fuzz); no test needs it
+#   sh setup.sh run       installs what the build needs, builds, fits the example config (make run)
+#   sh setup.sh test      the same for the tests; ends with 'N passed, N failed' (make test)
+#   sh setup.sh test-all  the same for every suite, of which some take hours (make test-all)
+#   sh setup.sh fuzz      the same for libFuzzer: ten minutes a target (make fuzz); no test needs it
 #
 # Packages that are there already are left alone; without a missing one no package manager is started.
 set -eu
@@ -13,14 +14,22 @@ cd "$(dirname "$0")"
 build='gcc gettext libc6-dev make meson ninja-build pkg-config python3 libfyaml-dev libjansson-dev libjs-dygraphs libmicrohttpd-dev libncurses-dev libpq-dev libsqlite3-dev libzstd-dev zlib1g-dev'
 tests='ca-certificates chromium clang clang-tidy cppcheck curl fish libcmocka-dev libopenblas0-pthread mandoc openssl postgresql procps prometheus pyflakes3
        python3-ruamel.yaml python3-torch python3-torchvision python3-venv python3-yaml tmux wrk zsh zstd'
+# The wheels and the .deb: made, judged by their own tools, and the other processor's run.
+made='autoconf automake binutils debhelper libtool lintian'
+case $(uname -m) in
+aarch64) made="$made libc6-amd64-cross" ;;
+*) made="$made libc6-arm64-cross" ;;
+esac
+made="$made qemu-user-static ruby"
 fuzz='afl++ clang libclang-rt-14-dev' # the runtime of the clang of Debian 12
 
 case "${1-}" in
 run) packages=$build ;;
 test) packages="$build $tests" ;;
+test-all) packages="$build $tests $made" ;;
 fuzz) packages="$build $fuzz" ;;
 *)
-    echo 'usage: sh setup.sh run | test | fuzz' >&2
+    echo 'usage: sh setup.sh run | test | test-all | fuzz' >&2
     exit 2
     ;;
 esac

@@ -193,7 +193,7 @@ static const struct row rows[] = {
      "PPYOLOE", 0, "batch 8 (paddledet_reader.yml:2)"},
     {"tune_run.sh", "tune_run", NULL, "batch_size", 6, 'D', 24, "bf16", "-", 0, "--config",
      .refusal = "command line"},
-    {"litgpt_lora.sh", "litgpt_cli", NULL, "train.micro_batch_size", 4, 'D', 32, "bf16",
+    {"litgpt_lora.sh", "litgpt", NULL, "train.micro_batch_size", 4, 'D', 32, "bf16",
      "meta-llama/Llama-3.2-1B", 512, .refusal = "command line"},
     {"llava_lora.sh", "huggingface", NULL, "per_device_train_batch_size", 8, 'D', 16, "amp-bf16",
      "some/vicuna-7b", 2048, "how many processes deepspeed starts", .refusal = "command line"},
