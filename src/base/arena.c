@@ -10,8 +10,9 @@
 
 enum { ARENA_CHUNK_BYTES = 1 << 16 };
 // What malloc does not ask the system for a second time: below, a page that one step of an answer
-// gives back is the next one's.
-enum { ARENA_RESERVE_BYTES = 4 << 20, ARENA_LARGE_PAGE = 2 << 20 };
+// gives back is the next one's. The heap's first part is in large pages: a language model's answer
+// touches eight thousand small ones.
+enum { ARENA_RESERVE_BYTES = 4 << 20, ARENA_HEAP_BYTES = 32 << 20, ARENA_LARGE_PAGE = 2 << 20 };
 
 struct arena_chunk {
     struct arena_chunk *older;
@@ -63,17 +64,18 @@ void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, 
     return copy;
 }
 
-// mallopt(3): what is freed at the heap's end stays there below the threshold; madvise(2). What
-// lies before the first large page is taken and never touched, so that the heap goes on in that
-// page.
+// mallopt(3): what is freed at the heap's end stays there below the threshold, and the heap grows
+// by so much more at once, which costs nothing until it is touched; madvise(2). What lies before
+// the first large page is taken and never touched, so that the heap goes on in that page.
 void arena_reserve(void) {
     static void *gap;
     mallopt(M_MMAP_THRESHOLD, 2 * ARENA_RESERVE_BYTES);
-    mallopt(M_TRIM_THRESHOLD, 2 * ARENA_RESERVE_BYTES);
+    mallopt(M_TRIM_THRESHOLD, 2 * ARENA_HEAP_BYTES);
+    mallopt(M_TOP_PAD, ARENA_HEAP_BYTES);
     char *at = malloc(ARENA_RESERVE_BYTES);
     if (!at) return;
     uintptr_t from = ((uintptr_t)at + ARENA_LARGE_PAGE - 1) / ARENA_LARGE_PAGE * ARENA_LARGE_PAGE;
-    uintptr_t end = (uintptr_t)at + ARENA_RESERVE_BYTES;
+    uintptr_t end = (uintptr_t)at + ARENA_HEAP_BYTES;
     (void)madvise((void *)from, (end - from) / ARENA_LARGE_PAGE * ARENA_LARGE_PAGE, MADV_HUGEPAGE);
     free(at);
     if (!gap) gap = malloc(from - (uintptr_t)at);

@@ -60,6 +60,7 @@ static struct str sizes_there(struct arena *a, const struct tape_store *store,
 
 static int no_tape(struct forecast *f, const struct plan *p, const char *obstacle,
                    struct fail *why) {
+    if (!why) return FAIL_INPUT;
     struct str there = sizes_there(f->arena, f->cache->store, &f->model);
     if (there.len > 0) there = str_format(f->arena, " (there are tapes for %.*s)", STR_ARG(there));
     fail_set(why, FAIL_INPUT, "%.*s: no tape for that %s%.*s", STR_ARG(f->model.name),
@@ -179,12 +180,25 @@ static void settle_sizes(struct forecast *f, const struct tape_header *h) {
     if (p->optimizer.len == 0 && !p->inference) p->optimizer = h->optimizer;
 }
 
+// A plan is opened in many ways, of the same model.
+static int find_model(struct forecast_cache *cache, struct str spelled,
+                      struct forecast_model *ret_model) {
+    if (!str_equal(spelled, cache->asked) || !cache->asked.p) {
+        cache->asked = spelled;
+        cache->model = (struct forecast_model){0};
+        cache->model_code =
+            forecast_find_model(cache->arena, cache->store, spelled, &cache->model, NULL);
+    }
+    *ret_model = cache->model;
+    return cache->model_code;
+}
+
 int forecast_open(struct forecast_cache *cache, const struct plan *plan,
                   struct forecast *ret_forecast, struct fail *why) {
     struct forecast f = {.arena = cache->arena, .cache = cache, .plan = *plan};
     bool is_own = forecast_is_own(cache, plan->model);
     int found = FAIL_INPUT;
-    if (!is_own) found = forecast_find_model(f.arena, cache->store, plan->model, &f.model, NULL);
+    if (!is_own) found = find_model(cache, plan->model, &f.model);
     int rc = forecast_shape(cache, plan->model, &f.shape, why);
     if (rc < 0) return rc;
     if (found < 0 && !f.shape) {

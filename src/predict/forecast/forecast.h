@@ -35,6 +35,12 @@ int64_t forecast_budget(const struct forecast_card *card);
 // A tape in memory, with what has been learned from it; shared by everyone who asks about it.
 struct forecast_loaded;
 
+// A model as people write it, and what it is in the store.
+struct forecast_model {
+    struct str name;    // "timm:swin_base_patch4_window12_384"
+    int64_t image_size; // of the alias, 0: none
+};
+
 // The tapes that have been loaded so far: GPUs and remedies ask about the same ones again and
 // again. One set of allocator options for all.
 struct forecast_cache {
@@ -44,9 +50,14 @@ struct forecast_cache {
     // A model that is a file of the user's own: as the plan calls it, and its shape.
     struct str own_name;
     const struct shape *own_shape;
-    const char *templates;      // the folder of templates; NULL: those shipped
-    struct tape_shelf *shelf;   // the last two are opened when first asked
-    struct shape_table *shapes; //
+    const char *templates;        // the folder of templates; NULL: those shipped
+    struct tape_shelf *shelf;     // the last two are opened when first asked
+    struct shape_table *shapes;   //
+    struct forecast_words *words; // what a template is for, of each of the shelf; made when asked
+    // The name that was last looked up, what it is, and forecast_find_model's code.
+    struct str asked;
+    struct forecast_model model;
+    int model_code;
     struct forecast_loaded **items;
     ptrdiff_t count, capacity;
 };
@@ -68,12 +79,6 @@ struct forecast_tape {
 // Resident bytes that the tape lacks on this GPU: extra_bytes, and what cuBLAS takes here more than
 // where the tape was recorded.
 int64_t forecast_extra(const struct forecast_card *card, const struct forecast_tape *t);
-
-// A model as people write it, and what it is in the store.
-struct forecast_model {
-    struct str name;    // "timm:swin_base_patch4_window12_384"
-    int64_t image_size; // of the alias, 0: none
-};
 
 struct forecast {
     struct arena *arena;

@@ -28,7 +28,7 @@ enum property {
     ACCUMULATION,
     PROPERTIES
 };
-struct words {
+struct forecast_words {
     struct str of[PROPERTIES];
 };
 
@@ -36,7 +36,7 @@ struct wish {
     const struct plan *asked, *plan; // the latter is what a template is sought for
     const struct shape *shape;
     struct str family, linear; // whose templates it has; its layers
-    struct words words;
+    struct forecast_words words;
     int64_t positions; // rows of its table; 0: it has none
     bool is_single;
 };
@@ -131,9 +131,9 @@ static const char *other_optimizer(const struct plan *p) {
     return tape_optimizers[i];
 }
 
-static struct words words_of(const struct traits *t) {
+static struct forecast_words words_of(const struct traits *t) {
     struct str adapter = plan_adapter_rest(t->adapter); // its rank is a dimension
-    return (struct words){{
+    return (struct forecast_words){{
         [SETTING] = t->setting.len > 0 ? t->setting : STR("the usual ones"),
         [HEADS] = t->is_grouped ? STR("that share keys and values")
                                 : STR("with keys and values of their own"),
@@ -152,7 +152,7 @@ static struct words words_of(const struct traits *t) {
     }};
 }
 
-static struct words template_words(const struct tape_shelf_entry *e) {
+static struct forecast_words words_of_template(const struct tape_shelf_entry *e) {
     const struct tape_header *h = &e->entry.header;
     return words_of(&(struct traits){
         .adapter = h->adapter,
@@ -169,6 +169,16 @@ static struct words template_words(const struct tape_shelf_entry *e) {
     });
 }
 
+// Made when first asked for: each way that might help asks again.
+static const struct forecast_words *template_words(struct forecast_cache *cache,
+                                                   const struct tape_shelf_entry *e) {
+    if (!cache->words)
+        cache->words = arena_new(cache->arena, struct forecast_words, cache->shelf->count);
+    struct forecast_words *words = &cache->words[e - cache->shelf->entries];
+    if (words->of[SETTING].len == 0) *words = words_of_template(e);
+    return words;
+}
+
 // All in fp16 is as large as all in bf16, but in models of two halves, whose layers are cut off at
 // what fp16 holds (transformers 5.23, models/t5/modeling_t5.py).
 static bool is_fp16_alone(const struct plan *p, const struct shape *s) {
@@ -183,11 +193,12 @@ static const char *wanted_precision(const struct plan *p, const struct shape *s)
     return plan_precision_name(precision == PLAN_AMP_FP16 ? PLAN_AMP_BF16 : precision);
 }
 
-static struct words wanted_words(const struct plan *p, const struct shape *s, struct str setting) {
+static struct forecast_words wanted_words(const struct plan *p, const struct shape *s,
+                                          struct str setting) {
     struct plan_preference how = {.step = PLAN_STEP_DPO};
     bool is_reward = plan_preference_read(p->loss, &how) && how.step == PLAN_STEP_REWARD;
     bool is_adamw = p->optimizer.len == 0 || str_is(p->optimizer, "adam") || p->adapter.len > 0;
-    struct words words = words_of(&(struct traits){
+    struct forecast_words words = words_of(&(struct traits){
         .setting = setting,
         .adapter = p->adapter,
         .quant = p->quant,
@@ -215,7 +226,7 @@ static bool is_of_family(const struct tape_shelf_entry *e, struct str family) {
 }
 
 // 0: as wished.
-static int excess_of(int property, const struct words *has, const struct wish *w) {
+static int excess_of(int property, const struct forecast_words *has, const struct wish *w) {
     struct str wanted = w->words.of[property];
     if (str_equal(wanted, has->of[property])) return 0;
     if (!properties[property].excess) return -1;
@@ -223,7 +234,7 @@ static int excess_of(int property, const struct words *has, const struct wish *w
 }
 
 // The number of properties that serve, from the first on; what all of them have too much.
-static int reach(const struct words *has, const struct wish *w, int *ret_excess) {
+static int reach(const struct forecast_words *has, const struct wish *w, int *ret_excess) {
     int i = 0, excess = 0;
     for (*ret_excess = 0; i < PROPERTIES; i++) {
         excess = excess_of(i, has, w);
@@ -239,16 +250,16 @@ static int nearness(const struct tape_shelf_entry *e, const struct wish *w) {
     return 2 * e->is_single + (e->is_fused == w->plan->fused);
 }
 
-static const struct tape_shelf_entry *choose(const struct tape_shelf *shelf, const struct wish *w,
+static const struct tape_shelf_entry *choose(struct forecast_cache *cache, const struct wish *w,
                                              int *ret_farthest) {
+    const struct tape_shelf *shelf = cache->shelf;
     const struct tape_shelf_entry *best = NULL;
     int excess, least = 0;
     *ret_farthest = 0;
     for (ptrdiff_t i = 0; i < shelf->count; i++) {
         const struct tape_shelf_entry *e = &shelf->entries[i];
         if (!is_of_family(e, w->family) || (e->is_single && !w->is_single)) continue;
-        const struct words has = template_words(e);
-        int far = reach(&has, w, &excess);
+        int far = reach(template_words(cache, e), w, &excess);
         if (far > *ret_farthest) *ret_farthest = far;
         if (far < PROPERTIES || (best && excess > least)) continue;
         if (best && excess == least && nearness(e, w) <= nearness(best, w)) continue;
@@ -259,17 +270,18 @@ static const struct tape_shelf_entry *choose(const struct tape_shelf *shelf, con
 }
 
 // "bf16, amp-bf16": what templates have that are as wished up to this property.
-static struct str others(struct arena *a, const struct tape_shelf *shelf, const struct wish *w,
-                         int property) {
+static struct str others(struct forecast_cache *cache, const struct wish *w, int property) {
+    const struct tape_shelf *shelf = cache->shelf;
+    struct arena *a = cache->arena;
     struct str_list list = {0};
     struct buf text = buf_new(a);
     int excess;
     for (ptrdiff_t i = 0; i < shelf->count; i++) {
         const struct tape_shelf_entry *e = &shelf->entries[i];
         if (!is_of_family(e, w->family)) continue;
-        const struct words has = template_words(e);
-        if (reach(&has, w, &excess) < property) continue;
-        const struct str word = forecast_split_words(has.of[property]);
+        const struct forecast_words *has = template_words(cache, e);
+        if (reach(has, w, &excess) < property) continue;
+        const struct str word = forecast_split_words(has->of[property]);
         if (str_list_has(&list, word)) continue;
         str_list_add(a, &list, word);
         buf_format(&text, "%s%.*s", list.count > 1 ? ", " : "", STR_ARG(word));
@@ -313,6 +325,7 @@ int forecast_shard_hint(struct forecast *f, const struct plan *p, struct fail *w
 }
 
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
+    if (!why) return FAIL_INPUT; // of a way that might help nobody asks why it does not
     struct arena *a = f->arena;
     struct str targets = plan_adapter_targets(w->plan->adapter);
     if (!has_target(targets, w->linear)) {
@@ -323,7 +336,7 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), properties[property].name,
              STR_ARG(forecast_split_words(w->words.of[property])),
-             STR_ARG(others(a, f->cache->shelf, w, property)));
+             STR_ARG(others(f->cache, w, property)));
     // The recorder has no four bits over FSDP2 either.
     bool is_recorded = plan_fsdp_offloads(w->plan->shard) &&
                        (plan_fsdp(w->plan->shard) == 1 || w->plan->quant.len == 0);
@@ -371,13 +384,13 @@ static void set_entry(struct forecast *f, const struct wish *w, const struct tap
 
 static void note_bounds(struct forecast *f, const struct wish *w, const struct tape_shelf_entry *e,
                         struct forecast_tape *t) {
-    const struct words has = template_words(e);
+    const struct forecast_words *has = template_words(f->cache, e);
     for (int i = 0; i < PROPERTIES; i++) {
-        if (excess_of(i, &has, w) == 0) continue;
+        if (excess_of(i, has, w) == 0) continue;
         t->is_upper_bound = true;
         str_list_format(f->arena, &t->notes,
                         "no template has %s %.*s: counted as %.*s, which allocates no less",
-                        properties[i].name, STR_ARG(w->words.of[i]), STR_ARG(has.of[i]));
+                        properties[i].name, STR_ARG(w->words.of[i]), STR_ARG(has->of[i]));
     }
 }
 
@@ -468,10 +481,10 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     if (p->sequence_length > longest)
         return fail_set(why, FAIL_INPUT, "%.*s: %lld tokens, of %lld positions that it learned",
                         STR_ARG(p->model), (long long)p->sequence_length, (long long)longest);
-    const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
+    const struct tape_shelf_entry *e = choose(f->cache, &w, &farthest);
     if (!e && plan_is_wide(&trained)) { // the other bytes are added then
         w.words.of[FROZEN] = words_of(&(struct traits){0}).of[FROZEN];
-        e = choose(f->cache->shelf, &w, &farthest);
+        e = choose(f->cache, &w, &farthest);
     }
     if (!e) return not_covered(f, &w, farthest, why);
     int64_t lengths[2];

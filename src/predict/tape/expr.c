@@ -31,17 +31,22 @@ const struct tape_dim_word tape_dim_words[TAPE_DIM_COUNT] = {
     [TAPE_DIM_TARGET_SEQUENCE] = {"target_sequence", 'Y'},
 };
 
+static int dim_of(char letter) {
+    for (int i = 0; i < TAPE_DIM_COUNT; i++)
+        if (letter == tape_dim_words[i].letter) return i;
+    return -1;
+}
+
 int tape_dim_find(struct str name) {
-    for (int i = 0; i < TAPE_DIM_COUNT; i++) {
+    if (name.len == 1) return dim_of(name.p[0]);
+    for (int i = 0; i < TAPE_DIM_COUNT; i++)
         if (str_is(name, tape_dim_words[i].name)) return i;
-        if (name.len == 1 && name.p[0] == tape_dim_words[i].letter) return i;
-    }
     return -1;
 }
 
 static int symbol_of(char letter) {
     if (letter >= 'i' && letter < 'i' + TAPE_LOOP_DEPTH) return TAPE_DIM_COUNT + letter - 'i';
-    return tape_dim_find((struct str){&letter, 1});
+    return dim_of(letter);
 }
 
 // The text that is left, and the first thing that is wrong with it.

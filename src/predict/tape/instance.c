@@ -44,6 +44,7 @@ struct builder {
     int32_t at;      // the op
     int64_t visited; // ops: even blocks without events come to an end
     struct straight *straight_ids, *straight_sizes; // of every op
+    struct straight *straight_pieces;               // of every name's numbers
     struct made_name *made_names;                   // of every name
     struct id_map ids;
     ptrdiff_t id_room;
@@ -162,17 +163,19 @@ static int name_number(struct builder *b, int32_t name, int32_t *ret) {
     const struct tape_piece *pieces = &b->t->pieces[n->piece];
     struct made_name *made = &b->made_names[name];
     const int64_t *turns = b->values + TAPE_DIM_COUNT;
-    if (made->number > 0 && memcmp(made->turns, turns, sizeof made->turns) == 0) {
+    const bool is_plain = n->count == 1 && !pieces[0].is_value; // the same in each iteration
+    if (made->number > 0 && (is_plain || memcmp(made->turns, turns, sizeof made->turns) == 0)) {
         *ret = made->number;
         return 0;
     }
     const struct arena_mark mark = arena_mark(b->arena);
     struct str whole = pieces[0].text;
-    if (n->count > 1 || pieces[0].is_value) {
+    if (!is_plain) {
         struct buf text = buf_new(b->arena);
         for (int32_t i = 0; i < n->count; i++) {
             int64_t value = 0, none;
-            int code = pieces[i].is_value ? value_of(b, pieces[i].value, &value, &none) : 0;
+            struct straight *s = &b->straight_pieces[n->piece + i];
+            int code = pieces[i].is_value ? line_value(b, pieces[i].value, s, &value, &none) : 0;
             if (code < 0) return code;
             if (pieces[i].is_value) tape_put_number(&text, value);
             buf_add(&text, pieces[i].text);
@@ -391,6 +394,7 @@ static void make_room(struct builder *b) {
     b->ids = tape_id_map_new(b->scratch, b->id_room);
     b->straight_ids = arena_new(b->scratch, struct straight, b->t->op_count);
     b->straight_sizes = arena_new(b->scratch, struct straight, b->t->op_count);
+    b->straight_pieces = arena_new(b->scratch, struct straight, b->t->piece_count);
     b->made_names = arena_new(b->scratch, struct made_name, b->t->name_count);
 }
 

@@ -14,8 +14,11 @@ struct id_map tape_id_map_new(struct arena *a, ptrdiff_t items) {
 }
 
 struct id_slot *tape_id_map_at(struct id_map *m, int64_t id) {
-    // Recorders count ids up from anywhere: the multiplication spreads runs and strides.
-    uint64_t at = ((uint64_t)id * UINT64_C(0x9e3779b97f4a7c15)) >> 20;
+    // Recorders count ids up from anywhere: the multiplication spreads runs and strides, and a few
+    // neighbours stay neighbours, which are asked for one after the other.
+    const uint64_t beside = 7;
+    uint64_t spread = (((uint64_t)id & ~beside) * UINT64_C(0x9e3779b97f4a7c15)) >> 20;
+    uint64_t at = (spread & ~beside) | ((uint64_t)id & beside);
     for (;; at++) {
         struct id_slot *slot = &m->slots[at & m->mask];
         if (slot->number == 0 || slot->id == id) return slot;

@@ -107,6 +107,10 @@ int tape_line_count(const struct tape_line *l, int least, int most, const char *
 
 bool tape_is_text(struct str s) {
     while (s.len > 0) {
+        if (s.p[0] >= 0x20 && s.p[0] < 0x7f) { // nearly all
+            s = (struct str){s.p + 1, s.len - 1};
+            continue;
+        }
         ptrdiff_t before = s.len;
         uint32_t c = clean_next(&s);
         bool is_broken = c == CLEAN_BROKEN && before - s.len == 1;

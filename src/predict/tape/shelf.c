@@ -16,11 +16,18 @@ static void fill_entry(const struct tsv *t, struct tape_shelf_entry *e) {
     e->is_fused = str_is(tsv_cell(t, "fused"), "true");
 }
 
+static ptrdiff_t count_lines(struct str text) {
+    ptrdiff_t lines = 0;
+    for (; text.len > 0; lines++) str_cut(&text, '\n');
+    return lines;
+}
+
 int tape_shelf_open(struct arena *a, const char *folder, struct tape_shelf *ret, struct fail *why) {
     struct tape_shelf s = {.folder = str_of(folder)};
     struct tape_index index;
     struct tape_shelf_entry e;
     int rc = tape_index_open(a, s.folder, own_folder, &index, why);
+    if (rc == 0) arena_expect(a, &s.entries, &s.count, &s.capacity, count_lines(index.table.rest));
     while (rc >= 0 && (rc = tape_index_next(&index, &e.entry, why)) == 1) {
         fill_entry(&index.table, &e);
         *arena_push(a, &s.entries, &s.count, &s.capacity) = e;

@@ -337,6 +337,7 @@ int tape_template_read(struct arena *a, struct str name, struct str bytes,
                        .texts = tape_text_map_new(&scratch, &scratch)};
     *arena_push(a, &t->names, &r.name_count, &r.name_capacity) = (struct tape_name){0};
     code = read_lines(&r, str_slice(text, end + 1, text.len));
+    t->piece_count = (int32_t)r.piece_count;
     t->name_count = (int32_t)r.name_count;
     if (code == 0) code = check_least(a, t, why);
     if (code == 0) *ret = t;

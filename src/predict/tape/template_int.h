@@ -52,5 +52,5 @@ struct tape_template {
     struct tape_op *ops;
     struct tape_piece *pieces;
     struct tape_name *names; // [0] is empty
-    int32_t op_count, name_count;
+    int32_t op_count, piece_count, name_count;
 };
