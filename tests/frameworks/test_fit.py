@@ -9,6 +9,8 @@ import unittest
 import examples
 from fitting import Fitting
 
+SLOW = "test_the_batch_that_the_command_trains_with_by_itself test_a_rank_that_has_no_memory_and_waits"
+
 
 class Fit(Fitting):
     def test_plain(self):

@@ -15,6 +15,8 @@ from templates_helper import SHAPES, Compared, families
 from batchfit import recorder
 from batchfit.errors import UsageError
 
+SLOW = "test_offload test_offload_of_fsdp2 test_two_ranks_and_an_adapter test_ranks_that_divide_and_that_do_not"
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SMALL = dict(S=8, D=48, F=80, V=101, K=2, G=2, E=8, L=3)
 KNOBS = dict(precision="amp-bf16", optimizer="adamw", fused_optimizer=True, weights="bf16", shard="fsdp1", seq_len=8, batches=[2])

@@ -14,6 +14,8 @@ import zipfile
 
 import examples
 
+SLOW = "test_workers_and_children test_import_orders test_a_title_of_its_own"
+
 TRAIN = """
 import os, sys, torch
 from torch import nn

@@ -7,6 +7,11 @@ import unittest
 
 from benching import Benching
 
+SLOW = """
+    test_buckets_of_ddp_without_a_word_in_the_script test_buckets_without_ddp_are_without_effect test_built_in_network
+    test_slow_loading_is_seen_and_more_workers_help
+"""
+
 SCRIPT = textwrap.dedent("""
     import argparse
     import torch

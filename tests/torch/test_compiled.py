@@ -10,6 +10,8 @@ from torch import nn
 from batchfit.errors import UsageError
 from batchfit.recorder import record
 
+SLOW = "test_dropout_has_seeds"
+
 IS_OLD = tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 4)
 assert helper.HERE  # puts python/ on the path
 WIDE, BATCH, BATCHES = 512, 8, (8, 16)

@@ -10,6 +10,8 @@ import unittest
 from emit_helper import run_alone
 from helper import PYTHON, InFolder
 
+SLOW = "test_the_example_learns_the_same_at_every_batch"
+
 ASK = """
 import sys
 import batchfit

@@ -8,6 +8,8 @@ import unittest
 from emit_helper import run
 from helper import InFolder
 
+SLOW = "test_views_by_what_was_measured"
+
 MODE = {"BATCHFIT_MODE": "inference"}
 
 # A folder of samples, predicted batch by batch. Each keeps some megabytes on the way, so that the batch decides about the memory.

@@ -13,6 +13,8 @@ import unittest
 from emit_helper import PRELUDE, environment, run, run_alone, run_words
 from helper import modern
 
+SLOW = "test_dash_c_and_dash_m_and_script test_exceptions test_the_defaults_of_its_own_parser test_the_longest_batch_first"
+
 LOOP = "for x, y in loader: train(x, y)\n"
 
 

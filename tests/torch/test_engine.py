@@ -20,6 +20,8 @@ from batchfit.engine import compare, onnx_file
 from batchfit.engine.trtexec import Summary, read_outputs, read_times
 from batchfit.errors import RecordError
 
+SLOW = "test_what_goes_wrong test_weights"
+
 NEW = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2]) >= (2, 3)
 
 

@@ -13,6 +13,11 @@ import unittest
 
 from helper import BATCHFIT, HERE, InFolder, torch
 
+SLOW = """
+    test_a_flag_alone_resumes test_many_checkpoints_of_one_moment_hold_what_each_holds test_a_program_that_asks_grows_without_a_restart
+    test_ranks_restart_together
+"""
+
 TRAIN = os.path.join(HERE, "..", "..", "examples", "run", "train.py")
 MANY_SAVES = """
 import sys, os, torch

@@ -10,6 +10,8 @@ import unittest
 
 from helper import BATCHFIT, InFolder
 
+SLOW = "test_saves_where_nothing_can_be_written test_goes_into_the_background"
+
 BEGIN = """
 import os, sys, time, torch
 net = torch.nn.Linear(8, 2)

@@ -21,6 +21,8 @@ import torch
 
 from helper import HERE, PYTHON, modern, record
 
+SLOW = "test_sigterm_is_quiet test_two_ranks"
+
 try:
     import h5py
 except ImportError:  # the tests that need it skip themselves

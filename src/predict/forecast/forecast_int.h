@@ -64,6 +64,7 @@ void forecast_note_preference(struct forecast *f, const struct plan *p, struct f
 // What to say of the model's own attention, experts and lengths.
 void forecast_note_shape(struct forecast *f, const struct plan *p, const struct shape *s,
                          struct forecast_tape *t);
+void forecast_note_loss(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 // That the plan is compiled, and how far that is counted.
 void forecast_note_compile(struct forecast *f, struct forecast_tape *t);
 void forecast_note_adapter(struct forecast *f, const struct plan *p, struct forecast_tape *t);

@@ -211,3 +211,23 @@ void forecast_note_shape(struct forecast *f, const struct plan *p, const struct 
     note_tower(f, p, s, t);
     note_head(f, s, t);
 }
+
+void forecast_note_loss(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+    if (plan_is_of_completions(p->loss))
+        forecast_note_completions(f, p, t);
+    else if (plan_is_preference(p->loss))
+        forecast_note_preference(f, p, t);
+    else if (str_starts(p->loss, STR("linear")))
+        str_list_add(f->arena, &t->notes,
+                     STR("the loss by eight chunks of tokens, as torchtune's "
+                         "LinearCrossEntropyLoss has it, where no token is masked: a prompt that "
+                         "is needs less"));
+    else if (str_is(p->loss, "cut"))
+        str_list_add(f->arena, &t->notes,
+                     STR("the loss by cut cross-entropy, as Axolotl's plugin applies it: no logits "
+                         "are kept; weights, embedding and head are in bf16, as its kernels need"));
+    else if (p->loss.len > 0)
+        str_list_add(f->arena, &t->notes,
+                     STR("liger-kernel 0.8 as use_liger_kernel applies it: the loss by chunks of "
+                         "tokens, RMSNorm, gated units and rotary embedding in its kernels"));
+}

@@ -394,26 +394,6 @@ static void note_bounds(struct forecast *f, const struct wish *w, const struct t
     }
 }
 
-static void note_loss(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
-    if (plan_is_of_completions(p->loss))
-        forecast_note_completions(f, p, t);
-    else if (plan_is_preference(p->loss))
-        forecast_note_preference(f, p, t);
-    else if (str_starts(p->loss, STR("linear")))
-        str_list_add(f->arena, &t->notes,
-                     STR("the loss by eight chunks of tokens, as torchtune's "
-                         "LinearCrossEntropyLoss has it, where no token is masked: a prompt that "
-                         "is needs less"));
-    else if (str_is(p->loss, "cut"))
-        str_list_add(f->arena, &t->notes,
-                     STR("the loss by cut cross-entropy, as Axolotl's plugin applies it: no logits "
-                         "are kept; weights, embedding and head are in bf16, as its kernels need"));
-    else if (p->loss.len > 0)
-        str_list_add(f->arena, &t->notes,
-                     STR("liger-kernel 0.8 as use_liger_kernel applies it: the loss by chunks of "
-                         "tokens, RMSNorm, gated units and rotary embedding in its kernels"));
-}
-
 static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t, bool is_fused) {
     struct arena *a = f->arena;
     const struct plan *p = w->plan;
@@ -441,7 +421,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
         str_list_add(a, &t->notes,
                      STR("all in fp16 is counted by a template in bf16, whose every tensor is as "
                          "large; without autocast small gradients vanish in fp16"));
-    note_loss(f, p, t);
+    forecast_note_loss(f, p, t);
     if (p->adapter.len > 0 && p->optimizer.len > 0 && !str_is(p->optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
                         STR_ARG(p->optimizer));
