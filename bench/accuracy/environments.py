@@ -2,7 +2,8 @@
 """Pythons for the recorder: a virtual environment of `make`, and pinned libraries in folders beside it.
 
 build/venv1 has Debian's torch, build/venv2 the newest; `timm==0.6.7` lies in build/timm-0.6.7 and goes in front of the
-environment's own timm through PYTHONPATH. Both are made on first use.
+environment's own timm through PYTHONPATH. What is on no index is `https://HOST/OWNER/detectron2@v0.1`, a tag of a repository,
+which lies in build/detectron2-v0.1. All are made on first use.
 """
 
 import os
@@ -46,8 +47,7 @@ class Environment:
             three_times(["make", "build/%s/.ready" % self.venv])
         for package in self.packages:
             if not os.path.isdir(self._folder(package)):
-                three_times([self.python, "-m", "pip", "install", "--quiet", "--retries", "5", "--no-deps",
-                             "--target", self._folder(package), package])
+                three_times(self._making(package))
 
     def variables(self):
         """The process environment for this Python."""
@@ -56,6 +56,14 @@ class Environment:
         return dict(os.environ, PYTHONPATH=os.pathsep.join(paths), OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1",
                     PYTHONDONTWRITEBYTECODE="")
 
+    def _making(self, package):
+        """The command that makes its folder."""
+        folder = self._folder(package)
+        if package.startswith("https:"):
+            url, _, tag = package.partition("@")
+            return ["git", "clone", "--quiet", "--depth", "1", "--branch", tag, url, folder]
+        return [self.python, "-m", "pip", "install", "--quiet", "--retries", "5", "--no-deps", "--target", folder, package]
+
     @staticmethod
     def _folder(package):
-        return os.path.join(BUILD, package.replace("==", "-"))
+        return os.path.join(BUILD, os.path.basename(package).replace("==", "-").replace("@", "-"))

@@ -91,6 +91,17 @@ class Conv:
             return True
         return stride == 2 and kernel in (3, 5) and (x.shape[1] >= 512 or (x.shape[1] >= 256 and x.shape[3] >= 28))
 
+    def weight_workspace(self):
+        """Bytes of cuDNN 7's work space for the gradient of a 3x3 filter in fp32: Winograd's transform by 6x6 values for
+        each 4x4 of the output, of images and filters, kept beside each other (its kernels winogradWgradData4x4, -Delta4x4
+        and -Output4x4)."""
+        x, (_, channels, *kernel) = self.x, self.w.shape
+        plain = self.cudnn and not self.transposed and self.groups == 1 and x.dtype == torch.float32
+        if not plain or kernel != [3, 3] or any(n != 1 for n in (*self.stride, *self.dilation)):
+            return 0
+        tiles = math.prod(-(-n // 4) for n in self.out[2:]) * x.shape[0]
+        return 36 * 4 * (tiles * (channels + self.out[1]) + channels * self.out[1])
+
     def first_sight(self, rec, what):
         """True once per configuration: what cudnn.benchmark's cache is keyed by."""
         key = (what, tuple(self.x.shape), tuple(self.w.shape), self.key, self.x.dtype, self.format)
@@ -125,6 +136,8 @@ def convolution_backward(rec, args, kwargs):
                 rec.workspace(nbytes(x) + nbytes(grad))
             if conv.first_sight(rec, what):
                 rec.trial()
+    if mask[1] and rec.has_cudnn_7():
+        rec.scratch(conv.weight_workspace(), "cudnn_winograd")
     if mask[2]:
         grads[2] = empty([grad.shape[1]], grad.dtype)
     return tuple(grads)

@@ -143,6 +143,10 @@ class Recorder(TorchDispatchMode):
         if self._knobs.cudnn_benchmark:
             self.log.events.append(("e",))
 
+    def has_cudnn_7(self):
+        """As torch's builds before 1.7."""
+        return self._knobs.rules < (1, 7)
+
     def workspace(self, nbytes):
         """A guess at a kernel's work space: for the pessimistic band only."""
         self.log.events.append(("w", nbytes))

@@ -79,6 +79,16 @@ class Saved(unittest.TestCase):
         self.assertEqual(got["relu"], B * 16 * 256 * 4)
         self.assertEqual(tape.order.count(("e",)), 2, "forward and weight gradient; the input wants no gradient")
 
+    def test_a_filters_gradient_has_winograds_work_space_before_1_7(self):
+        def space(name, rules, **said):
+            tape = record("python:models:" + name, rules=rules, **said)
+            return {tuple(a[:2]) for a in tape.allocs.values() if a[3][:1] == ["cudnn_winograd"]}
+        tiles, values = 16 // 4 * 16 // 4, 4 * 36  # bytes of 6 x 6 floats
+        self.assertEqual(space("conv", "1.6"), {(values * 8 * 16, values * tiles * (8 + 16))})
+        self.assertEqual(space("conv", "1.7"), set())
+        self.assertEqual(space("conv", "1.6", precision="amp-fp16"), set(), "in fp32 alone")
+        self.assertEqual(space("depthwise", "1.6"), set(), "of groups there is none")
+
     def test_depthwise_nchw_is_not_cudnn(self):
         self.assertEqual(record("python:models:depthwise", cudnn_benchmark=True).order.count(("e",)), 0)
         self.assertEqual(record("python:models:depthwise", cudnn_benchmark=True, channels_last=True).order.count(("e",)), 2)
