@@ -17,7 +17,7 @@ aten = torch.ops.aten
 class _State:
     """What the running recording wants; set by `active`."""
 
-    attention, softmax_keeps_input, hardtanh_copies_input, rec = "fused", False, True, None
+    attention, softmax_keeps_input, hardtanh_copies_input, fuses_rms_norm, rec = "fused", False, True, True, None
 
 
 STATE = _State()
@@ -82,6 +82,49 @@ def _dropout(x, p, train):
     if p >= 1:
         return x * torch.zeros((), dtype=x.dtype, device=x.device)
     return aten.native_dropout.default(x, p, train)[0]
+
+
+class _FusedRmsNorm(torch.autograd.Function):
+    """aten::_fused_rms_norm, which is a kernel on CUDA alone: everywhere else torch takes it apart, above autograd. Keeps what its formula
+    in derivatives.yaml names."""
+
+    @staticmethod
+    def forward(ctx, x, shape, weight, eps):
+        out, rows = _as_kernel(aten._fused_rms_norm.default, x, shape, weight, eps)
+        ctx.save_for_backward(x, rows, weight)
+        ctx.shape = shape
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, rows, weight = ctx.saved_tensors
+        mask = [ctx.needs_input_grad[0], ctx.needs_input_grad[2]]
+        dx, dweight = _as_kernel(aten._fused_rms_norm_backward.default, grad, x, ctx.shape, rows, weight, mask)
+        return dx, None, dweight, None
+
+
+def _as_kernel(op, *args):
+    """Straight to the recorder, as an op comes there that is not taken apart."""
+    from torch.utils._python_dispatch import _disable_current_modes  # pylint: disable=import-outside-toplevel
+    with _disable_current_modes():
+        return STATE.rec.__torch_dispatch__(op, (), args)
+
+
+def _rms_norm(x, shape, weight=None, eps=None):
+    """One kernel on CUDA from torch 2.9 on, where weight and input are of one type (native/layer_norm.cpp, rms_norm_symint); else, and
+    before, single operations in fp32. What ranks share (DTensor) has a rule of torch's own for the kernel, which comes here again as
+    single operations without autograd."""
+    is_one = weight is None or weight.dtype == x.dtype
+    if is_one and type(x) is not torch.Tensor:
+        return aten._fused_rms_norm.default(x, shape, weight, eps)[0]
+    if is_one and STATE.fuses_rms_norm and STATE.rec:
+        return _FusedRmsNorm.apply(x, shape, weight, eps)
+    wide = x.float()
+    rows = wide.pow(2).mean(list(range(-len(shape), 0)), True).add_(torch.finfo(wide.dtype).eps if eps is None else eps)
+    out = wide * rows.rsqrt()
+    if weight is not None:
+        out = out * weight
+    return out.to(x.dtype)
 
 
 # ---- attention -----------------------------------------------------------------------------------------------------
@@ -171,6 +214,7 @@ TABLE = {
     "log_softmax.int": _softmax(aten._log_softmax, True),
     "dropout": _dropout,
     "hardtanh_": _hardtanh,
+    "rms_norm": _rms_norm,
     "scaled_dot_product_attention": _attention,
     "lstm.input": _rnn(4, 2),
     "gru.input": _rnn(3, 1),
@@ -193,4 +237,5 @@ def install():
 def configure(knobs, rec):
     """Rules of this recording. softmax kept its input up to 1.10, hardtanh_ does since then (derivatives.yaml names `self`)."""
     STATE.attention, STATE.rec = knobs.attention, rec
+    STATE.fuses_rms_norm = knobs.rules >= (2, 9) and hasattr(aten, "_fused_rms_norm")
     STATE.softmax_keeps_input, STATE.hardtanh_copies_input = knobs.rules <= (1, 10), knobs.rules >= (1, 10)

@@ -188,6 +188,23 @@ def layer_norm_backward(rec, args, kwargs):
             empty(bias.shape, bias.dtype) if mask[2] and bias is not None else None)
 
 
+@rule("_fused_rms_norm")
+def rms_norm(rec, args, kwargs):
+    x, shape = args[:2]
+    contiguous(rec, x, torch.contiguous_format, "_fused_rms_norm")
+    rows = list(x.shape[:x.dim() - len(shape)]) + [1] * len(shape)
+    return empty(x.shape, x.dtype), empty(rows, torch.float32)
+
+
+@rule("_fused_rms_norm_backward")
+def rms_norm_backward(rec, args, kwargs):
+    grad, x, _, _, weight, mask = args[:6]
+    for t in (grad, x):
+        contiguous(rec, t, torch.contiguous_format, "_fused_rms_norm_backward")
+    return (empty(x.shape, x.dtype) if mask[0] else None,
+            empty(weight.shape, weight.dtype) if mask[1] and weight is not None else None)
+
+
 @rule("native_group_norm")
 def group_norm(rec, args, kwargs):
     x, n, groups = args[0], args[3], args[6]

@@ -57,6 +57,10 @@ def conv():
     return nn.Sequential(nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), head), None, _images
 
 
+def rmsnorm():
+    return Linear(nn.RMSNorm(64)), None, _vectors
+
+
 def upsample():
     return nn.Sequential(nn.Conv2d(8, 16, 3, padding=1), nn.Upsample(scale_factor=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)), None, _images
 

@@ -33,6 +33,15 @@ class Saved(unittest.TestCase):
     def test_layer_norm_keeps_two_floats_a_row(self):
         self.assertEqual(self.act("layernorm"), {"native_layer_norm": B * 64 * 4 + B * 2 * 4})
 
+    @unittest.skipUnless(modern(), "SKIPPED: this torch has no RMSNorm")
+    def test_rms_norm_is_one_kernel_from_2_9_on(self):
+        """From then on it keeps its input, here the output of the layer before, and a float a row; before, what its operations keep."""
+        rows, wide = B * 4, B * 64 * 4
+        self.assertEqual(self.act("rmsnorm", rules="2.8"), {"rsqrt": rows, "mul": 2 * wide})
+        self.assertEqual(self.act("rmsnorm", rules="2.9"), {"_fused_rms_norm": wide + rows})
+        self.assertEqual(self.act("rmsnorm", rules="2.9", precision="bf16"), {"_fused_rms_norm": wide // 2 + rows})
+        self.assertEqual(kept(record("python:models:rmsnorm", rules="2.9"), "a"), {"mm": wide})
+
     def test_relu6_in_place_copies_its_input_from_1_10_on(self):
         self.assertEqual(self.act("relu6", rules="1.9"), {})
         self.assertEqual(self.act("relu6", rules="1.10"), {"clone": B * 64 * 4})

@@ -2,6 +2,8 @@
 // torchtitan's templates: FSDP2 as it wraps a Llama, and layers that GPUs split (tensor parallel).
 #include "predict/forecast/forecast_int.h"
 
+#include "base/unit.h"
+
 static bool is_split(const struct plan *p) {
     return p->tensor_parallel > 1;
 }
@@ -69,6 +71,17 @@ int forecast_split(const struct plan *p, const struct shape *s, int64_t values[T
     return 0;
 }
 
+// Two norms a layer and the last one, in fp32: their inputs and these without their weights, which
+// is what pow and mul keep (aten/src/ATen/native/layer_norm.cpp, rms_norm_composite).
+static void note_norms(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+    if (p->checkpointing || is_split(p) || !str_is(p->shard, "titan")) return;
+    int64_t each = 2 * 4 * f->shape->hidden * p->sequence_length;
+    str_list_format(f->arena, &t->notes,
+                    "RMSNorm is one kernel, as from torch 2.9 on: before, its single operations "
+                    "keep up to %s a sample more",
+                    unit_bytes(f->arena, each * (2 * f->shape->layers + 1)).p);
+}
+
 void forecast_note_titan(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
     const char *again =
         str_is(p->shard, "titan:op") ? ", some operations of a layer recomputed" : "";
@@ -76,6 +89,7 @@ void forecast_note_titan(struct forecast *f, const struct plan *p, struct foreca
                     "FSDP2 over %lld ranks as torchtitan wraps its Llama: fp32 shards, bf16 when "
                     "gathered, fp32 when reduced%s; the first GPU is shown, and none has more",
                     (long long)plan_shard_ranks(p), again);
+    note_norms(f, p, t);
     if (p->shard_ranks > 0)
         str_list_format(
             f->arena, &t->notes,
