@@ -21,7 +21,7 @@ class _State:
 
 
 STATE = _State()
-_LIBRARY = []
+_LIBRARY, _OLD = [], []  # the latter: of ops that are no composites today, as long as an old torch's recording runs
 
 
 class _OldSoftmax(torch.autograd.Function):
@@ -51,6 +51,19 @@ def _softmax(op, log):
             return _OldSoftmax.apply(x, dim, log, fused)
         return op.default(x, dim, fused)
     return softmax
+
+
+class _OldRelu(torch.autograd.Function):
+    """relu() of torch < 1.10: its formula names self, so that the input is kept, beside the output that the next layer keeps (pull request 63089)."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return aten.clamp_min.default(x, 0)  # the same; relu would come here again
+
+    @staticmethod
+    def backward(ctx, grad):
+        return aten.threshold_backward.default(grad, ctx.saved_tensors[0], 0)
 
 
 class _Hardtanh(torch.autograd.Function):
@@ -237,5 +250,9 @@ def install():
 def configure(knobs, rec):
     """Rules of this recording. softmax kept its input up to 1.10, hardtanh_ does since then (derivatives.yaml names `self`)."""
     STATE.attention, STATE.rec = knobs.attention, rec
+    del _OLD[:]
+    if knobs.rules < (1, 10):
+        _OLD.append(torch.library.Library("aten", "IMPL"))
+        _OLD[0].impl("relu", _OldRelu.apply, "AutogradMeta")
     STATE.fuses_rms_norm = knobs.rules >= (2, 9) and hasattr(aten, "_fused_rms_norm")
     STATE.softmax_keeps_input, STATE.hardtanh_copies_input = knobs.rules <= (1, 10), knobs.rules >= (1, 10)

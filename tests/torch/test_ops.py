@@ -24,6 +24,11 @@ class Saved(unittest.TestCase):
     def test_relu_keeps_its_output(self):
         self.assertEqual(self.act("relu"), {"relu": B * 64 * 4})
 
+    def test_relu_keeps_its_input_too_before_1_10(self):
+        old = record("python:models:relu", rules="1.9")
+        self.assertEqual((kept(old, "a"), kept(old, "act")), ({"mm": B * 64 * 4}, {"clamp_min": B * 64 * 4}))
+        self.assertEqual(kept(record("python:models:relu", rules="1.10"), "a"), {}, "and no longer after it")
+
     def test_gelu_keeps_its_output_as_next_input(self):
         self.assertEqual(self.act("gelu"), {"gelu": B * 64 * 4})
 
