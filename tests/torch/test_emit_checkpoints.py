@@ -7,7 +7,10 @@ import os
 import unittest
 
 from emit_helper import run
+from helper import modern
 
+# Where nothing can be written. torch 1.13 notices a full disk only as it closes the file, where it ends the process.
+FULL = "/dev/full" if modern() else "nowhere/x.pt"
 LOOP = """
 import os, pathlib
 for x, y in loader:
@@ -34,13 +37,13 @@ class Checkpoints(unittest.TestCase):
 
     def test_what_fails_is_said_and_raised(self):
         said = self.said("""
-try: save('/dev/full')
+try: save('%s')
 except RuntimeError as error: print(error)
 torch.save(lambda: 0, 'b.pt')
-""", "error", status=1)
+""" % FULL, "error", status=1)
         self.assertEqual([(state, name) for state, name, _ in said],
-                         [("begin", "/dev/full"), ("failed", "/dev/full"), ("begin", "b.pt"), ("failed", "b.pt")])
-        self.assertRegex(said[1][2], "RuntimeError: .*(unexpected pos|failed writing)")
+                         [("begin", FULL), ("failed", FULL), ("begin", "b.pt"), ("failed", "b.pt")])
+        self.assertRegex(said[1][2], "RuntimeError: .*(unexpected pos|failed writing|does not exist)")
         self.assertIn("pickle", said[3][2])
 
     def test_killed_while_it_saves(self):
@@ -165,13 +168,13 @@ class P: automatic_checkpoint_naming = False
 class Accelerator:
     project_configuration = P
     def save_state(self, output_dir):
-        try: torch.save(torch.ones(99), "/dev/full")
+        try: torch.save(torch.ones(99), "%s")
         except Exception: pass
 ''')
 sys.path.insert(0, os.getcwd())
 from accelerate.accelerator import Accelerator
 Accelerator().save_state('s')
-""", "by")
+""" % FULL, "by")
         self.assertEqual(said, [("begin", "s", "accelerate"), ("failed", "s", "accelerate")])
 
 
