@@ -7,7 +7,6 @@
 #include "base/unit.h"
 #include "view/show/show.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -343,7 +342,6 @@ static int confirm_accumulation(struct choice_measured *m, struct fail *why) {
     if (!m->best || effective <= 0 || m->effective.from != CHOICE_EFFECTIVE_DEFAULT) return 0;
     int64_t batch = m->best->plan.batch, wanted = plan_accumulation(effective, batch, ranks);
     if (m->best->plan.accumulation == wanted) return 0;
-    assert(batch > 0 && ranks > 0);
     struct choice_trial *t = NULL;
     for (bool is_done = false; !is_done; batch--) {
         is_done = batch == 1;

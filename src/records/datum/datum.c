@@ -2,8 +2,6 @@
 // Values by reference: lists, maps, copies.
 #include "records/datum/datum_int.h"
 
-#include <assert.h>
-
 enum { SMALL_MAP = 12 }; // pairs
 
 struct datum *datum_new(struct data *d, enum datum_kind kind, int line, int column) {
@@ -67,7 +65,6 @@ static struct datum_pair *pair_of(const struct datum_map *m, struct str key) {
 static void index_pairs(struct data *d, struct datum_map *m) {
     m->slot_count = m->slot_count ? m->slot_count * 4 : 64;
     m->slots = arena_new(d->arena, int32_t, m->slot_count);
-    assert(m->slots);
     for (ptrdiff_t i = 0; i < m->count; i++) *slot_of(m, m->pairs[i].key) = (int32_t)(i + 1);
 }
 
