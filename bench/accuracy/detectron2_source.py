@@ -21,7 +21,7 @@ from batchfit import stubs
 from batchfit.dispatch import Recorder
 from batchfit.real_loss import real_loss
 from mmseg_source import _Kernels
-from mmyolo_source import objects
+from mmyolo_source import objects, offers
 
 SIDES = (800, 1333)  # height and width: the largest of INPUT.MIN_SIZE_TRAIN, and MAX_SIZE_TRAIN
 # The peak is a whole training's, in which the fullest of COCO's images, of 93 objects, come by; another image has 7.3 at the mean.
@@ -104,11 +104,10 @@ class Trained(torch.nn.Module):
         self.register_buffer("buckets", torch.empty(sum(p.numel() for p in net.parameters() if p.requires_grad)), persistent=False)
 
     def _objects(self, count):
-        """gt_boxes, gt_classes and, where they are asked for, gt_keypoints and gt_masks of one image."""
-        d, model = self._d[0], self._config.MODEL
-        rows = objects(count, SIDES, model.ROI_HEADS.NUM_CLASSES)
-        made = d.Instances(SIDES, gt_boxes=d.Boxes(rows[:, 2:].clone()), gt_classes=rows[:, 1].long())
-        return made
+        """gt_boxes and gt_classes of one image."""
+        d, = self._d
+        rows = objects(count, SIDES, self._config.MODEL.ROI_HEADS.NUM_CLASSES)
+        return d.Instances(SIDES, gt_boxes=d.Boxes(rows[:, 2:].clone()), gt_classes=rows[:, 1].long())
 
     def _sampled(self, only_objects=False):
         """The regions of one image that the heads are trained on."""
@@ -126,7 +125,6 @@ class Trained(torch.nn.Module):
 
     def _rpn_losses(self, real_of):
         def losses(outputs):
-            model = self._config.MODEL
             anchors = self._anchors[0](outputs.pred_objectness_logits)
 
             def compute(real):
@@ -134,7 +132,6 @@ class Trained(torch.nn.Module):
                 made.pred_objectness_logits, made.pred_anchor_deltas, made.anchors = *real, anchors
                 made.gt_boxes = [gt.gt_boxes for gt in self.gts]
                 return sum(real_of(made).values())
-            del model
             return {"loss_rpn": real_loss(Recorder.running, compute, (outputs.pred_objectness_logits, outputs.pred_anchor_deltas))}
         return losses
 
@@ -221,15 +218,8 @@ def _make(name):
     net = Trained(d, d.build_model(config), config)
 
     def inputs(batch):
-        return [torch.empty(3, *SIDES, dtype=torch.uint8, device="meta") for _ in range(batch)]
-    return net, None, lambda batch: {"images": inputs(batch)}
+        return {"images": [torch.empty(3, *SIDES, dtype=torch.uint8, device="meta") for _ in range(batch)]}
+    return net, None, inputs
 
 
-def __getattr__(name):
-    if name.startswith("__"):
-        raise AttributeError(name)
-
-    def make():
-        with contextlib.redirect_stdout(sys.stderr):  # the recorder's own lines are on stdout
-            return _make(name)
-    return make
+__getattr__ = offers(_make)

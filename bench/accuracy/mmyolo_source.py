@@ -113,11 +113,17 @@ def _make(name):
     return Trained(net, head, sides, not re.search(r"_1xb\d", name)), None, inputs
 
 
-def __getattr__(name):
-    if name.startswith("__"):
-        raise AttributeError(name)
+def offers(make):
+    """A module's __getattr__: every name is that of a function which makes it."""
+    def offered(name):
+        if name.startswith("__"):
+            raise AttributeError(name)
 
-    def make():
-        with contextlib.redirect_stdout(sys.stderr):  # the recorder's own lines are on stdout
-            return _make(name)
-    return make
+        def made():
+            with contextlib.redirect_stdout(sys.stderr):  # the recorder's own lines are on stdout
+                return make(name)
+        return made
+    return offered
+
+
+__getattr__ = offers(_make)

@@ -51,9 +51,9 @@ struct forecast_cache {
     struct str own_name;
     const struct shape *own_shape;
     const char *templates;        // the folder of templates; NULL: those shipped
-    struct tape_shelf *shelf;     // the last two are opened when first asked
+    struct tape_shelf *shelf;     // the last three are made when first asked
     struct shape_table *shapes;   //
-    struct forecast_words *words; // what a template is for, of each of the shelf; made when asked
+    struct forecast_words *words; // what a template is for, of each of the shelf
     // The name that was last looked up, what it is, and forecast_find_model's code.
     struct str asked;
     struct forecast_model model;
