@@ -340,17 +340,15 @@ static void choose(struct choice_measured *m, bool prefers_knee) {
 static int confirm_accumulation(struct choice_measured *m, struct fail *why) {
     int64_t effective = m->q->effective, ranks = m->q->plan.ranks;
     if (!m->best || effective <= 0 || m->effective.from != CHOICE_EFFECTIVE_DEFAULT) return 0;
-    int64_t batch = m->best->plan.batch, wanted = plan_accumulation(effective, batch, ranks);
-    if (m->best->plan.accumulation == wanted) return 0;
+    int64_t batch = m->best->plan.batch;
+    if (m->best->plan.accumulation == plan_accumulation(effective, batch, ranks)) return 0;
     struct choice_trial *t = NULL;
-    for (bool is_done = false; !is_done; batch--) {
-        is_done = batch == 1;
-        if (effective % (batch * ranks) != 0) continue;
+    for (; batch >= 1 && (!t || t->result.status != LAUNCH_OK); batch--) {
+        if (batch * ranks * plan_accumulation(effective, batch, ranks) != effective) continue;
         int rc = try_batch(m, batch, &t, why);
         if (rc < 0) return rc;
         m->found.launches++;
         m->found.out_of_memory += t->result.status == LAUNCH_OOM;
-        is_done |= t->result.status == LAUNCH_OK;
     }
     if (!t) return 0;
     m->found.largest = t->result.status == LAUNCH_OK ? t->plan.batch : 0;

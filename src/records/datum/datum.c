@@ -79,12 +79,11 @@ struct datum_pair *datum_set(struct data *d, struct datum *map, struct str key, 
     struct datum_pair *p = pair_of(m, key);
     if (!p) {
         p = arena_push(d->arena, &m->pairs, &m->count, &m->capacity);
+        *p = (struct datum_pair){.key = key};
         if (m->count > SMALL_MAP && m->count * 2 > m->slot_count)
             index_pairs(d, m);
         else if (m->slots)
             *slot_of(m, key) = (int32_t)m->count;
-        *p = (struct datum_pair){.key = key};
-        if (m->slots) *slot_of(m, key) = (int32_t)m->count;
     }
     p->value = value;
     p->line = line;
