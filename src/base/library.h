@@ -14,6 +14,8 @@ struct library_symbol {
 
 // The first of the names, of which NULL is the end, that the loader finds; NULL: none.
 void *library_open(const char *const *names);
+// NULL: the library has no such symbol.
+void *library_address(void *library, const char *symbol);
 // Ends with a symbol without a name. What is missing and not required is NULL. Returns the first
 // required one that is missing; NULL: all are there.
 const char *library_find(void *library, const struct library_symbol *symbols, void *ret_calls);

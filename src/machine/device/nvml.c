@@ -9,7 +9,6 @@
 #include "base/os.h"
 
 #include <assert.h>
-#include <dlfcn.h>
 #include <string.h>
 
 static_assert(sizeof(struct nvml_memory_v1) == 24, "nvmlMemory_t");
@@ -166,7 +165,7 @@ struct str device_nvml_why(struct arena *a, const struct nvml *n, int code) {
 
 nvml_call device_nvml_symbol(const struct nvml *n, const char *symbol) {
     nvml_call call;
-    void *address = dlsym(n->library, symbol);
+    void *address = library_address(n->library, symbol);
     memcpy(&call, &address, sizeof call);
     return call;
 }
