@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from helper import BATCHFIT, InFolder
+from helper import BATCHFIT, InFolder, modern
 
 SLOW = "test_saves_where_nothing_can_be_written test_goes_into_the_background"
 
@@ -97,10 +97,11 @@ class Strange(InFolder):
         answer, said = self.run_it(SAVES, "goes-on", options=["--recover"])
         self.assertRegex(said, r"/proc/checkpoint.pt could not be saved and does not count as a checkpoint: \w+")
         self.assertEqual((answer["samples"], answer["restarts"]), (6 * 4, 0), said)
-        answer, said = self.run_it(SAVES, "dies", options=["--recover", "--backoff", "0"], status=1)
+        # torch 1 does not say why it could not: that may be a full disk, which is tried again until somebody has made room.
+        answer, said = self.run_it(SAVES, "dies", options=["--recover", "--backoff", "0", "--max-restarts", "2"], status=1)
         self.assertRegex(said, r"/proc/checkpoint.pt could not be saved and does not count as a checkpoint: \w+")
         self.assertIn("giving up", said)
-        self.assertEqual(answer["restarts"], 1, said)
+        self.assertEqual(answer["restarts"], 1 if modern() else 2, said)
 
 
 if __name__ == "__main__":
