@@ -41,8 +41,9 @@ tree-release: all
 tree-asan:
 	@$(call setup,build-asan,,$(SANITIZE))
 	@ninja -C build-asan all meson-test-prereq
-tree-clang:
+build-clang/build.ninja:
 	@$(call setup,build-clang,CC=clang,-Doptimization=1)
+tree-clang: build-clang/build.ninja
 	@ninja -C build-clang all meson-test-prereq
 
 # HALF=--slow: only what the gate leaves out; HALF=--all: both (tests/unittests).
@@ -135,7 +136,7 @@ afl: ## AFL++ on the readers of foreign files for FUZZ_SECONDS (600) each: confi
 	@tools/afl build-afl $(FUZZ_SECONDS)
 
 .PHONY: analyze format layers
-analyze: tree-clang ## clang-tidy and cppcheck (NODES=225000: clang's analyzer as deep as it goes)
+analyze: build-clang/build.ninja ## clang-tidy and cppcheck (NODES=225000: clang's analyzer as deep as it goes)
 	@tools/analyze build-clang $(JOBS) $(NODES)
 format: ## clang-format on every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -9,6 +9,7 @@
 #include "base/os.h"
 
 #include <assert.h>
+#include <dlfcn.h>
 #include <string.h>
 
 static_assert(sizeof(struct nvml_memory_v1) == 24, "nvmlMemory_t");
