@@ -30,6 +30,10 @@ SHAPES = {
     "8B b1 s131072": _shape(1, 131072, 4096, 32, 8, 14336, 128256),
     "7B b1 s640": _shape(1, 640, 4096, 32, 32, 11008, 32000),
 }
+# Of them two, for what differs little; the kinds of the families like Llama.
+TWO = ("3B b4 s1000", "8B b1 s131072")
+BASE = ("full", "lora", "qlora", "qlora-dq", "lora-w32", "lora-w32-dropout", "lora-w32-qv-dropout",
+        "qlora-dq-left-dropout", "qlora-left-dropout", "liger-full", "liger-lora", "liger-qlora", "liger-qlora-dq")
 
 
 def _many(name, of, *runs, **more):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates: the maker's parts, and shipped ones against recordings at two shapes (slow_templates.py: at seven)."""
+"""Templates: the maker's parts, and shipped ones against recordings at two shapes (slow_templates_*.py: at seven)."""
 
 import json
 import os

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shipped templates against recordings, event by event. Families with layers or dimensions of another kind, at shapes of their own.
+
+A template that is not made yet is a skipped subtest."""
+
+import unittest
+
+from templates_helper import OWN_SHAPES, Compared, families
+
+
+class TestSeven(Compared):
+    def test_families_at_their_own_shapes(self):
+        for family, shapes in OWN_SHAPES.items():
+            for kind in families.FEW[family]:
+                for checkpointing in (False, True):
+                    for shape in shapes:
+                        self.compare(family, kind, checkpointing, shape, tied="untied" not in families.FAMILIES[family][2].split())
+
+
+if __name__ == "__main__":
+    unittest.main()
