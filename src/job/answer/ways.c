@@ -42,6 +42,8 @@ static void add_smaller(struct question *q, const struct answer *answer,
                         struct forecast_remedies *list) {
     struct question smaller = smaller_question(q, answer);
     struct answer found;
+    FORECAST_ASIDE aside;
+    forecast_aside(&aside, &smaller.tape_cache);
     if (smaller.range.most < 1) return;
     int rc = answer_choose_alone(&smaller, &answer->card, &found, NULL);
     if (rc < 0 || !found.fits) return;
@@ -125,8 +127,11 @@ static bool is_enough(struct question *q, const struct answer *answer,
     struct forecast_tape *t;
     struct forecast_peak peak;
     struct plan plan = way->plan;
+    plan.batch = now->batch;
     if (plan.ranks == answer->forecast.plan.ranks) plan.accumulation = now->accumulation;
     const int64_t steps = plan.accumulation;
+    FORECAST_ASIDE aside;
+    forecast_aside(&aside, &q->tape_cache);
     if (forecast_open(&q->tape_cache, &plan, &changed, NULL) < 0) return false;
     if (forecast_tape(&changed, now->batch, steps, &t, NULL) < 0 || t->is_larger) return false;
     if (forecast_fits(&changed, &answer->card, now->batch, steps, NULL) <= 0) return false;
@@ -143,6 +148,8 @@ static bool is_enough_smaller(struct question *q, const struct answer *answer,
                               struct forecast_remedy *way) {
     struct question smaller = smaller_question(q, answer);
     struct answer found;
+    FORECAST_ASIDE aside;
+    forecast_aside(&aside, &smaller.tape_cache);
     apply(&answer->forecast.plan, &way->plan, &smaller.plan);
     if (smaller.range.most < 1) return false;
     if (answer_choose_alone(&smaller, &answer->card, &found, NULL) < 0 || !found.fits) return false;
@@ -271,6 +278,8 @@ static void add_shared(struct question *q, const struct answer *answer, int whic
 static bool fits_shared(struct question *q, const struct answer *answer, int which, bool recomputes,
                         int64_t n, struct answer *ret) {
     struct question more = shared_question(q, answer, which, recomputes, n);
+    FORECAST_ASIDE aside;
+    forecast_aside(&aside, &more.tape_cache);
     return answer_choose_alone(&more, &answer->card, ret, NULL) == 0 && ret->fits;
 }
 

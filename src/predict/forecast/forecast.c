@@ -177,7 +177,7 @@ static void settle_sizes(struct forecast *f, const struct tape_header *h) {
     settle(&p->image_size, h->image_size, h->sequence_length > 0);
     settle(&p->sequence_length, h->sequence_length, h->image_size > 0);
     settle(&p->target_length, h->target_length, h->sequence_length > 0 || h->image_size > 0);
-    if (p->optimizer.len == 0 && !p->inference) p->optimizer = h->optimizer;
+    if (p->optimizer.len == 0 && !p->inference) p->optimizer = str_copy(f->arena, h->optimizer);
 }
 
 // A plan is opened in many ways, of the same model.

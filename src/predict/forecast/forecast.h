@@ -58,9 +58,25 @@ struct forecast_cache {
     struct str asked;
     struct forecast_model model;
     int model_code;
+    struct arena *tapes; // what is loaded and made from now on is there; NULL: in the arena
     struct forecast_loaded **items;
     ptrdiff_t count, capacity;
 };
+
+// While it lives, the cache loads aside: what only tries another plan leaves nothing behind. A
+// forecast that was opened meanwhile has its plan, notes and figures afterwards, but no tape.
+//
+//     FORECAST_ASIDE aside;
+//     forecast_aside(&aside, cache);
+struct forecast_aside {
+    struct arena tapes;
+    struct forecast_cache *cache;
+    struct arena *before;
+    ptrdiff_t count;
+};
+void forecast_aside(struct forecast_aside *ret_aside, struct forecast_cache *cache);
+void forecast_aside_end(struct forecast_aside *aside);
+#define FORECAST_ASIDE __attribute__((cleanup(forecast_aside_end))) struct forecast_aside
 
 // What is known of a kind of plan: the tape that matches it. The batch is free.
 struct forecast_tape {

@@ -29,11 +29,29 @@ struct forecast_loaded {
     int next_outcome, next_figures;
 };
 
+void forecast_aside(struct forecast_aside *ret_aside, struct forecast_cache *cache) {
+    *ret_aside = (struct forecast_aside){.tapes.escape = cache->arena->escape,
+                                         .cache = cache,
+                                         .before = cache->tapes,
+                                         .count = cache->count};
+    cache->tapes = &ret_aside->tapes;
+}
+
+void forecast_aside_end(struct forecast_aside *aside) {
+    aside->cache->tapes = aside->before;
+    aside->cache->count = aside->count;
+    arena_clear(&aside->tapes);
+}
+
+static struct arena *tapes_of(const struct forecast_cache *cache) {
+    return cache->tapes ? cache->tapes : cache->arena;
+}
+
 static struct forecast_loaded *keep(struct forecast_cache *cache, struct forecast_loaded *l) {
     struct sim_options pessimistic = cache->options;
     pessimistic.scratch = true;
-    l->sim = sim_prepare(cache->arena, &l->tape, &cache->options);
-    if (l->tape.scratch_count > 0) l->pessimist = sim_prepare(cache->arena, &l->tape, &pessimistic);
+    l->sim = sim_prepare(tapes_of(cache), &l->tape, &cache->options);
+    if (l->tape.scratch_count > 0) l->pessimist = sim_prepare(tapes_of(cache), &l->tape, &pessimistic);
     *arena_push(cache->arena, &cache->items, &cache->count, &cache->capacity) = l;
     return l;
 }
@@ -41,14 +59,14 @@ static struct forecast_loaded *keep(struct forecast_cache *cache, struct forecas
 static int load_at_size(struct forecast_cache *cache, struct forecast_loaded *l, struct fail *why) {
     int rc = 0;
     if (!l->template)
-        rc = tape_store_load_template(cache->arena, cache->store, l->entry, &l->template, why);
-    return rc < 0 ? rc : tape_instantiate(cache->arena, l->template, l->values, &l->tape, why);
+        rc = tape_store_load_template(tapes_of(cache), cache->store, l->entry, &l->template, why);
+    return rc < 0 ? rc : tape_instantiate(tapes_of(cache), l->template, l->values, &l->tape, why);
 }
 
 int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry, int64_t image_size,
                   struct forecast_loaded **ret_loaded, struct fail *why) {
     const bool is_template = entry->image.most > 0;
-    struct forecast_loaded *l = arena_new(cache->arena, struct forecast_loaded, 1);
+    struct forecast_loaded *l = arena_new(tapes_of(cache), struct forecast_loaded, 1);
     *l = (struct forecast_loaded){.entry = entry};
     if (is_template) l->values[TAPE_DIM_IMAGE_SIZE] = image_size;
     for (ptrdiff_t i = 0; i < cache->count; i++) {
@@ -59,7 +77,7 @@ int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry, 
         l->template = known->template;
     }
     int rc = is_template ? load_at_size(cache, l, why)
-                         : tape_store_load(cache->arena, cache->store, entry, &l->tape, why);
+                         : tape_store_load(tapes_of(cache), cache->store, entry, &l->tape, why);
     if (rc == 0) *ret_loaded = keep(cache, l);
     return rc;
 }
@@ -109,7 +127,7 @@ static struct found find(const struct forecast_cache *cache, const struct foreca
 static bool use_optimizer(struct forecast_cache *cache, const struct forecast_loaded *l,
                           const struct tape *adamw, struct tape *made) {
     int64_t bytes = str_is(adamw->header.weights, "bf16") ? 2 : 4;
-    return tape_optimizer(cache->arena, adamw, str_of(l->how.optimizer), l->values[TAPE_DIM_HIDDEN],
+    return tape_optimizer(tapes_of(cache), adamw, str_of(l->how.optimizer), l->values[TAPE_DIM_HIDDEN],
                           bytes, made);
 }
 
@@ -122,7 +140,7 @@ static int fill(struct forecast_cache *cache, struct forecast_loaded *l, struct 
     memcpy(values, l->values, sizeof values);
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
         if (tape_template_bound(l->template, lacking[i]).most == 0) values[lacking[i]] = 0;
-    return tape_instantiate(cache->arena, l->template, values, made, why);
+    return tape_instantiate(tapes_of(cache), l->template, values, made, why);
 }
 
 static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
@@ -135,21 +153,21 @@ static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
     else
         rc = fill(cache, l, &one, why);
     if (rc < 0) return rc;
-    if (!(l->how.accumulates && tape_accumulate(cache->arena, &one, made))) *made = one;
+    if (!(l->how.accumulates && tape_accumulate(tapes_of(cache), &one, made))) *made = one;
     one = *made;
     if (l->how.optimizer && !use_optimizer(cache, l, &one, made))
         return fail_set(why, FAIL_INPUT, "%s cannot be made of its template", l->how.optimizer);
-    if (l->how.zero.stage > 0 && !tape_zero(cache->arena, &one, &l->how.zero, made))
+    if (l->how.zero.stage > 0 && !tape_zero(tapes_of(cache), &one, &l->how.zero, made))
         return fail_set(why, FAIL_INPUT, "ZeRO cannot be made of its template");
     one = *made;
-    if (l->how.generation.layers > 0) tape_generate(cache->arena, &one, &l->how.generation, made);
+    if (l->how.generation.layers > 0) tape_generate(tapes_of(cache), &one, &l->how.generation, made);
     return 0;
 }
 
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
                            const int64_t values[TAPE_DIM_COUNT], const struct forecast_making *how,
                            struct forecast_loaded **ret_loaded, struct fail *why) {
-    struct forecast_loaded *l = arena_new(cache->arena, struct forecast_loaded, 1);
+    struct forecast_loaded *l = arena_new(tapes_of(cache), struct forecast_loaded, 1);
     l->of = entry;
     l->how = *how;
     memcpy(l->values, values, sizeof l->values);
@@ -160,7 +178,7 @@ int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf
     if (known.text)
         l->template = known.text->template;
     else
-        rc = tape_shelf_load(cache->arena, cache->shelf, entry, &l->template, why);
+        rc = tape_shelf_load(tapes_of(cache), cache->shelf, entry, &l->template, why);
     if (rc == 0) rc = instantiate(cache, l, known.alike, why);
     if (rc == 0) *ret_loaded = keep(cache, l);
     return rc;

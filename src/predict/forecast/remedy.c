@@ -249,7 +249,10 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card,
                       int64_t needed_now, struct forecast_remedies *list) {
     struct plan plan = f->plan;
     plan.accumulation = accumulation;
+    FORECAST_ASIDE aside;
+    forecast_aside(&aside, f->cache);
     if (!row->apply(&(struct change){f->arena, &plan, &card->gpu, row})) return 0;
+    plan.batch = batch;
     accumulation = plan.accumulation;
     struct forecast changed;
     struct forecast_peak peak;
