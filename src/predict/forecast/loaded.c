@@ -21,6 +21,7 @@ struct forecast_loaded {
     struct tape_template *template;
     int64_t values[TAPE_DIM_COUNT];
     struct forecast_making how; // what is made of the template's tape
+    bool is_bare;               // without modules
     struct tape tape;
     struct sim *sim;
     struct sim *pessimist; // with the kernels' scratch; NULL when the tape has none
@@ -51,7 +52,8 @@ static struct forecast_loaded *keep(struct forecast_cache *cache, struct forecas
     struct sim_options pessimistic = cache->options;
     pessimistic.scratch = true;
     l->sim = sim_prepare(tapes_of(cache), &l->tape, &cache->options);
-    if (l->tape.scratch_count > 0) l->pessimist = sim_prepare(tapes_of(cache), &l->tape, &pessimistic);
+    if (l->tape.scratch_count > 0)
+        l->pessimist = sim_prepare(tapes_of(cache), &l->tape, &pessimistic);
     *arena_push(cache->arena, &cache->items, &cache->count, &cache->capacity) = l;
     return l;
 }
@@ -119,7 +121,10 @@ static struct found find(const struct forecast_cache *cache, const struct foreca
         if (l->of != wanted->of) continue;
         bool is_alike = memcmp(l->values, wanted->values, sizeof l->values) == 0;
         f.text = l;
-        if (is_alike) *(is_made_so(l, &wanted->how) ? &f.all : &f.alike) = l;
+        if (is_alike && is_made_so(l, &wanted->how))
+            f.all = l;
+        else if (is_alike && !l->is_bare)
+            f.alike = l;
     }
     return f;
 }
@@ -127,12 +132,13 @@ static struct found find(const struct forecast_cache *cache, const struct foreca
 static bool use_optimizer(struct forecast_cache *cache, const struct forecast_loaded *l,
                           const struct tape *adamw, struct tape *made) {
     int64_t bytes = str_is(adamw->header.weights, "bf16") ? 2 : 4;
-    return tape_optimizer(tapes_of(cache), adamw, str_of(l->how.optimizer), l->values[TAPE_DIM_HIDDEN],
-                          bytes, made);
+    return tape_optimizer(tapes_of(cache), adamw, str_of(l->how.optimizer),
+                          l->values[TAPE_DIM_HIDDEN], bytes, made);
 }
 
 // Of a model's sizes a template has those that it depends on: no width beside those of the heads in
 // a GPT-2's, no feed-forward part where all is experts.
+// What is only tried is only replayed, where nothing is made of it that asks for modules.
 static int fill(struct forecast_cache *cache, struct forecast_loaded *l, struct tape *made,
                 struct fail *why) {
     static const enum tape_dim lacking[] = {TAPE_DIM_HIDDEN, TAPE_DIM_FFN};
@@ -140,7 +146,9 @@ static int fill(struct forecast_cache *cache, struct forecast_loaded *l, struct 
     memcpy(values, l->values, sizeof values);
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
         if (tape_template_bound(l->template, lacking[i]).most == 0) values[lacking[i]] = 0;
-    return tape_instantiate(tapes_of(cache), l->template, values, made, why);
+    l->is_bare = cache->tapes && !l->how.optimizer && l->how.zero.stage == 0;
+    return (l->is_bare ? tape_instantiate_bare : tape_instantiate)(tapes_of(cache), l->template,
+                                                                   values, made, why);
 }
 
 static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
@@ -160,7 +168,8 @@ static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
     if (l->how.zero.stage > 0 && !tape_zero(tapes_of(cache), &one, &l->how.zero, made))
         return fail_set(why, FAIL_INPUT, "ZeRO cannot be made of its template");
     one = *made;
-    if (l->how.generation.layers > 0) tape_generate(tapes_of(cache), &one, &l->how.generation, made);
+    if (l->how.generation.layers > 0)
+        tape_generate(tapes_of(cache), &one, &l->how.generation, made);
     return 0;
 }
 

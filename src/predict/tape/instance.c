@@ -20,16 +20,16 @@ struct pass {
     int64_t turn, turns;
 };
 
-// An expression of a line, most of which are affine in the iterations: then its value is three
-// products, whatever it is made of.
+// An expression of a line, most of which are affine in the iterations, or the same in each: then
+// its value is at most three products, whatever it is made of.
 struct straight {
-    enum { UNSEEN, STRAIGHT, BENT } state;
+    enum { UNSEEN, SAME, STRAIGHT, BENT } state;
     int64_t c, k, by[TAPE_LOOP_DEPTH];
 };
 
-// A name that was made last, and in which iterations.
+// A name that was made last, and in which iteration.
 struct made_name {
-    int64_t turns[TAPE_LOOP_DEPTH];
+    int64_t turn;
     int32_t number; // 0: none yet
 };
 
@@ -43,6 +43,8 @@ struct builder {
     int depth;
     int32_t at;      // the op
     int64_t visited; // ops: even blocks without events come to an end
+    int64_t turn;    // iterations begun, of all blocks
+    bool is_bare;    // without modules
     struct straight *straight_ids, *straight_sizes; // of every op
     struct straight *straight_pieces;               // of every name's numbers
     struct made_name *made_names;                   // of every name
@@ -113,13 +115,20 @@ static void straighten(struct builder *b, struct tape_expr e, struct straight *s
         s->by[i] = c - s->c;
         values[TAPE_DIM_COUNT + i] = 0;
     }
-    s->state = STRAIGHT;
+    bool is_same = s->c > -id_limit && s->c < id_limit;
+    for (int i = 0; i < TAPE_LOOP_DEPTH; i++) is_same &= s->by[i] == 0;
+    s->state = is_same ? SAME : STRAIGHT;
 }
 
 // The same as value_of, faster.
 static int line_value(struct builder *b, struct tape_expr e, struct straight *s, int64_t *ret_c,
                       int64_t *ret_k) {
     if (s->state == UNSEEN) straighten(b, e, s);
+    if (s->state == SAME) {
+        *ret_c = s->c;
+        *ret_k = s->k;
+        return 0;
+    }
     __int128 sum = s->c;
     for (int i = 0; i < b->depth; i++) sum += (__int128)s->by[i] * b->values[TAPE_DIM_COUNT + i];
     if (s->state == BENT || sum >= id_limit || sum <= -id_limit)
@@ -162,9 +171,8 @@ static int name_number(struct builder *b, int32_t name, int32_t *ret) {
     if (n->count == 0) return 0;
     const struct tape_piece *pieces = &b->t->pieces[n->piece];
     struct made_name *made = &b->made_names[name];
-    const int64_t *turns = b->values + TAPE_DIM_COUNT;
     const bool is_plain = n->count == 1 && !pieces[0].is_value; // the same in each iteration
-    if (made->number > 0 && (is_plain || memcmp(made->turns, turns, sizeof made->turns) == 0)) {
+    if (made->number > 0 && (is_plain || made->turn == b->turn)) {
         *ret = made->number;
         return 0;
     }
@@ -184,7 +192,7 @@ static int name_number(struct builder *b, int32_t name, int32_t *ret) {
     }
     made->number = *ret = tape_text_map_number(&b->texts, whole, &fresh);
     if (!fresh) arena_rewind(b->arena, mark);
-    memcpy(made->turns, turns, sizeof made->turns);
+    made->turn = b->turn;
     return 0;
 }
 
@@ -204,7 +212,7 @@ static int run_alloc(struct builder *b, const struct tape_op *op) {
     int code = id_of(b, op, &x.id);
     if (code == 0) code = size_of(b, op, &x.c, &x.k);
     if (code == 0) code = name_number(b, op->op, &x.op);
-    if (code == 0) code = name_number(b, op->module, &x.module);
+    if (code == 0 && !b->is_bare) code = name_number(b, op->module, &x.module);
     if (code == 0 && op->more.count > 0) code = value_of(b, op->more, &x.cn, &x.kn);
     if (code == 0 && op->second.count > 0) code = value_of(b, op->second, &x.kn, &none);
     if (code < 0) return code;
@@ -278,6 +286,7 @@ static int run_loop(struct builder *b, const struct tape_op *op) {
     }
     b->passes[b->depth++] = (struct pass){.begin = b->at, .turns = turns};
     b->values[op->symbol] = 0;
+    b->turn++;
     return 0;
 }
 
@@ -286,6 +295,7 @@ static int run_loop_end(struct builder *b, const struct tape_op *op) {
     if (++p->turn < p->turns) {
         b->values[b->t->ops[op->other].symbol] = p->turn;
         b->at = p->begin;
+        b->turn++;
     } else {
         b->depth--;
     }
@@ -398,8 +408,9 @@ static void make_room(struct builder *b) {
     b->made_names = arena_new(b->scratch, struct made_name, b->t->name_count);
 }
 
-int tape_instantiate(struct arena *a, const struct tape_template *t,
-                     const int64_t values[TAPE_DIM_COUNT], struct tape *ret, struct fail *why) {
+static int instantiate(struct arena *a, const struct tape_template *t,
+                       const int64_t values[TAPE_DIM_COUNT], bool is_bare, struct tape *ret,
+                       struct fail *why) {
     ARENA_AUTO scratch = {.escape = a->escape};
     int64_t batch = t->bounds[TAPE_DIM_BATCH].least;
     struct builder b = {.arena = a,
@@ -407,6 +418,7 @@ int tape_instantiate(struct arena *a, const struct tape_template *t,
                         .t = t,
                         .why = why,
                         .batch_least = batch > 0 ? batch : 1,
+                        .is_bare = is_bare,
                         .stream_count = 1};
     int code = take_values(&b, values);
     if (code < 0) return code;
@@ -429,4 +441,15 @@ int tape_instantiate(struct arena *a, const struct tape_template *t,
     set_header(&b, &ret->header);
     tape_host_leave(ret);
     return 0;
+}
+
+int tape_instantiate(struct arena *a, const struct tape_template *t,
+                     const int64_t values[TAPE_DIM_COUNT], struct tape *ret, struct fail *why) {
+    return instantiate(a, t, values, false, ret, why);
+}
+
+int tape_instantiate_bare(struct arena *a, const struct tape_template *t,
+                          const int64_t values[TAPE_DIM_COUNT], struct tape *ret,
+                          struct fail *why) {
+    return instantiate(a, t, values, true, ret, why);
 }

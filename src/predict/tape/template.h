@@ -59,3 +59,7 @@ struct tape_bound tape_template_bound(const struct tape_template *t, enum tape_d
 // value out of its bounds, and a size that is negative or above 2^60 there, are FAIL_INPUT.
 int tape_instantiate(struct arena *a, const struct tape_template *t,
                      const int64_t values[TAPE_DIM_COUNT], struct tape *ret, struct fail *why);
+// The same without the modules of allocations, a quarter of the work: for a tape that is replayed
+// and nothing else.
+int tape_instantiate_bare(struct arena *a, const struct tape_template *t,
+                          const int64_t values[TAPE_DIM_COUNT], struct tape *ret, struct fail *why);
