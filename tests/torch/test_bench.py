@@ -9,7 +9,7 @@ from benching import Benching
 
 SLOW = """
     test_buckets_of_ddp_without_a_word_in_the_script test_buckets_without_ddp_are_without_effect test_built_in_network
-    test_slow_loading_is_seen_and_more_workers_help
+    test_slow_loading_is_seen_and_more_workers_help test_memory_runs_out
 """
 
 SCRIPT = textwrap.dedent("""
@@ -36,7 +36,7 @@ SCRIPT = textwrap.dedent("""
     """)
 
 # Each sample takes 10 ms to load, as from a slow disk: a worker delivers a batch of 8 every 80 ms.
-SLOW = SCRIPT.replace("loader =", """
+SLOW_LOADER = SCRIPT.replace("loader =", """
 class Slow(torch.utils.data.Dataset):
     def __len__(self): return len(data)
     def __getitem__(self, i):
@@ -126,7 +126,7 @@ class Bench(Benching):
             self.check_row(row)
 
     def test_slow_loading_is_seen_and_more_workers_help(self):
-        script = self.file("train.py", SLOW)
+        script = self.file("train.py", SLOW_LOADER)
         # Three workers deliver three batches at a time: two steps in three wait for nothing, and still the time is there.
         found = self.bench("--batch-sizes", "8", "--num-workers", "0", "3", "--steps", "12", "--warmup", "4",
                            command=["{python}", script, "--bs", "{batch}", "--workers", "{workers}"])

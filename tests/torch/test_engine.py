@@ -20,7 +20,7 @@ from batchfit.engine import compare, onnx_file
 from batchfit.engine.trtexec import Summary, read_outputs, read_times
 from batchfit.errors import RecordError
 
-SLOW = "test_what_goes_wrong test_weights"
+SLOW = "test_what_goes_wrong test_weights test_without_the_file_of_times test_engines_are_kept"
 
 NEW = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2]) >= (2, 3)
 
