@@ -55,18 +55,18 @@ enum answer_verdict answer_verdict(const struct answer *answer) {
     return m.worst_bytes <= m.usable_bytes ? ANSWER_FITS : ANSWER_TIGHT;
 }
 
-// What makes it another training than was asked for; empty: nothing, or it fits all the same.
-static struct str uncounted(const struct question *q, const struct answer *answer,
+struct str answer_uncounted(const struct question *q, const struct answer *answer,
                             bool *ret_is_bound) {
-    *ret_is_bound = false;
-    if (answer_verdict(answer) != ANSWER_NOT) return (struct str){0};
-    return question_uncounted(q, ret_is_bound);
+    return question_uncounted(q, answer_verdict(answer) != ANSWER_NOT, ret_is_bound);
+}
+
+bool answer_is_counted(const struct question *q, const struct answer *answer) {
+    bool is_bound;
+    return answer_uncounted(q, answer, &is_bound).len == 0;
 }
 
 struct answer_word answer_word(const struct question *q, const struct answer *answer) {
-    bool is_bound = false;
-    if (uncounted(q, answer, &is_bound).len > 0)
-        return (struct answer_word){"NOT COUNTED", SHOW_WARN};
+    if (!answer_is_counted(q, answer)) return (struct answer_word){"NOT COUNTED", SHOW_WARN};
     return verdicts[answer_verdict(answer)];
 }
 
@@ -139,7 +139,7 @@ static struct str sentence(struct question *q, const struct answer *answer) {
     }
     bool is_bound = false;
     struct str batch = answer_batch_text(a, &answer->plan), gpu = show_gpu_name(card->gpu.name);
-    struct str memory = answer_memory_text(a, &m), without = uncounted(q, answer, &is_bound);
+    struct str memory = answer_memory_text(a, &m), without = answer_uncounted(q, answer, &is_bound);
     if (without.len == 0)
         buf_format(&text, _("batch %.*s on %.*s: %.*s"), STR_ARG(batch), STR_ARG(gpu),
                    STR_ARG(memory));
@@ -172,6 +172,7 @@ static struct str change_text(struct question *q, const struct answer *answer) {
     const struct plan *p = &answer->plan;
     int64_t batch = q->plan.batch, accumulation = plan_micro_steps(&q->plan);
     if (batch <= 0 || answer_verdict(answer) == ANSWER_NOT || !answer->fits) return buf_str(&text);
+    if (!answer_is_counted(q, answer)) return buf_str(&text);
     if (q->reading.is_sweep) return sweep_text(q, answer);
     if (p->batch != batch) buf_format(&text, "%lld -> %lld", (long long)batch, (long long)p->batch);
     if (!p->inference && p->accumulation != accumulation) {
@@ -211,8 +212,7 @@ static const struct forecast_remedy *remedy_at(const struct answer *answer, ptrd
 // What is enough, at most two of it: the remedies come with those that are enough first.
 static struct str remedy_text(struct question *q, const struct answer *answer) {
     struct buf text = buf_new(q->arena);
-    bool is_bound = false;
-    if (uncounted(q, answer, &is_bound).len > 0)
+    if (!answer_is_counted(q, answer))
         return str_of(_("Whether it fits is not known: trials say it (batchfit fit --config FILE "
                         "-- COMMAND)."));
     const struct forecast_peak *peak = &answer->peak;
@@ -231,7 +231,8 @@ static struct str remedy_text(struct question *q, const struct answer *answer) {
               "over several."));
     if (text.count == 0 && is_shared_elsewhere && answer->plan.shard.len == 0)
         return str_of(
-            _("Nothing that is counted makes it fit; sharding it over more GPUs is not."));
+            _("Nothing that was tried makes it fit on one GPU; --shard fsdp2 --find gpus says on "
+              "how many it would."));
     if (text.count == 0) return str_of(_("Nothing that is known of this model makes it fit."));
     return str_format(q->arena, _("What fits: %.*s"), STR_ARG(buf_str(&text)));
 }
@@ -268,8 +269,9 @@ struct answer_said answer_said(struct question *q, const struct answer *answer, 
     enum answer_verdict verdict = answer_verdict(answer);
     struct answer_said said = {.sentence = sentence(q, answer)};
     if (changes) said.change = change_text(q, answer);
+    const bool is_unknown = !answer_is_counted(q, answer);
     if (verdict == ANSWER_TIGHT) said.advice = tight_text(q, answer);
-    if (verdict == ANSWER_NOT) said.advice = remedy_text(q, answer);
+    if (verdict == ANSWER_NOT || is_unknown) said.advice = remedy_text(q, answer);
     return said;
 }
 
@@ -277,7 +279,7 @@ struct str answer_verdict_text(struct question *q, const struct answer *answer) 
     enum answer_verdict verdict = answer_verdict(answer);
     const struct answer_said said = answer_said(q, answer, false);
     struct str text = said.sentence;
-    if (verdict == ANSWER_NOT)
+    if (verdict == ANSWER_NOT || !answer_is_counted(q, answer))
         text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(said.advice));
     return str_format(q->arena, "%s  %.*s", answer_word(q, answer).name, STR_ARG(text));
 }
@@ -292,7 +294,8 @@ void answer_verdict_show(struct question *q, const struct answer *answer, bool c
     int column = show_width(name) + 2, width = style.width > 0 ? style.width : UNKNOWN_WIDTH;
     show_text(out, style, word.tone, name);
     buf_add(out, STR("  "));
-    if (verdict == ANSWER_NOT) {
+    const bool is_counted = answer_is_counted(q, answer);
+    if (verdict == ANSWER_NOT || !is_counted) {
         text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(said.advice));
     } else if (more.len > 0 && column + show_width(text) + GAP + show_width(more) <= width) {
         text = str_format(q->arena, "%.*s    %.*s", STR_ARG(text), STR_ARG(more));
@@ -301,7 +304,8 @@ void answer_verdict_show(struct question *q, const struct answer *answer, bool c
     }
     show_prose(out, style, SHOW_PLAIN, text, column, 2);
     if (more.len > 0) show_prose(out, style, SHOW_PLAIN, more, 0, 2);
-    if (verdict == ANSWER_TIGHT) show_prose(out, style, SHOW_PLAIN, said.advice, 0, 2);
+    if (verdict == ANSWER_TIGHT && is_counted)
+        show_prose(out, style, SHOW_PLAIN, said.advice, 0, 2);
     show_empty(q, answer, style, out);
 }
 
@@ -321,7 +325,10 @@ void answer_verdict_show_all(struct question *q, const struct answer *answers, i
         if (!most || answers[i].plan.batch > most->plan.batch) most = &answers[i];
     }
     struct buf text = buf_new(q->arena);
-    buf_format(&text, _("on %d of %d GPUs"), fitting, count);
+    if (fitting > 0)
+        buf_format(&text, _("on %d of %d GPUs"), fitting, count);
+    else
+        buf_format(&text, _("on any of %d GPUs"), count);
     if (least) {
         buf_format(&text, _(": batch %lld (%.*s)"), (long long)least->plan.batch,
                    STR_ARG(show_gpu_name(least->card.gpu.name)));
@@ -333,7 +340,8 @@ void answer_verdict_show_all(struct question *q, const struct answer *answers, i
     if (q->effective > 0) buf_format(&text, _(", effective batch %lld"), (long long)q->effective);
     if (fitting > 0 && worst == ANSWER_NOT) worst = ANSWER_TIGHT;
     struct answer_word word = verdicts[ANSWER_FITS];
-    if (fitting == 0) word = count > 0 ? answer_word(q, &answers[0]) : verdicts[ANSWER_NOT];
+    if (fitting == 0) word = verdicts[ANSWER_NOT];
+    if (count > 0 && !answer_is_counted(q, &answers[0])) word = answer_word(q, &answers[0]);
     struct str name = str_of(say(word.name));
     show_text(out, style, fitting > 0 ? verdicts[worst].tone : word.tone, name);
     buf_add(out, STR("  "));

@@ -81,8 +81,8 @@ static void show(struct question *q, struct answer *answers, int count, bool cha
         show_all(q, answers, count, style, &out);
     buf_byte(&out, '\n');
     if (o->profile_memory) answer_breakdown_tables(q, &answers[0], style, &out);
-    bool is_bound; // what would make another training fit says nothing of this one
-    if (!answers[0].fits && question_uncounted(q, &is_bound).len == 0) {
+    // What would make another training fit says nothing of this one.
+    if (!answers[0].fits && answer_is_counted(q, &answers[0])) {
         answer_breakdown_remedies(q, &answers[0], style, &out);
         buf_byte(&out, '\n');
     }
@@ -168,6 +168,14 @@ static int write_answer(struct question *q, struct answer *answer,
 
 static bool is_yes(const struct answer *answer) {
     return answer->fits && (!answer->tta || answer->tta->recommended);
+}
+
+// Of one GPU that was named, or of the best of those there are.
+static int status_of(const struct question *q, const struct choice_options *o,
+                     const struct answer *answers, ptrdiff_t count) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        if (is_yes(&answers[i]) && (o->force || answer_is_counted(q, &answers[i]))) return 0;
+    return FAIL_NO;
 }
 
 // Why nobody tries to write it; NULL: somebody does.
@@ -305,7 +313,7 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
         buf_add(&out, buf_str(&report));
         out_buf(stdout, &out);
     }
-    return rc < 0 ? rc : is_yes(&m.chosen) ? 0 : FAIL_NO;
+    return rc < 0 ? rc : status_of(&q, o, &m.chosen, 1);
 }
 
 int choice_answer(struct arena *a, const struct choice_options *options, struct fail *why) {
@@ -352,5 +360,7 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
         show(&q, answers, (int)cards.count, is_ours && q.has_config, o, &report);
     else if (answer_print_json(&q, answers, (int)cards.count, why) < 0)
         return FAIL_BUG;
-    return rc < 0 ? rc : is_yes(decisive) || !is_ours ? 0 : FAIL_NO;
+    return rc < 0    ? rc
+           : is_ours ? status_of(&q, o, decisive, 1)
+                     : status_of(&q, o, answers, cards.count);
 }

@@ -47,17 +47,25 @@ static bool lowers(const struct plan *p, const struct config_guard *g, bool sure
     return str_is(g->kind, "parallel") || (is_adapter && p->adapter.len == 0);
 }
 
-struct str question_uncounted(const struct question *q, bool *ret_is_bound) {
+// Models beside the one that is trained, pairs of texts, and what comes on top of what the plan
+// has.
+static bool raises(const struct plan *p, const struct config_guard *g) {
+    bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
+    if (is_adapter) return p->adapter.len > 0;
+    return str_is(g->kind, "objective") || str_is(g->kind, "preference");
+}
+
+struct str question_uncounted(const struct question *q, bool fits, bool *ret_is_bound) {
     struct buf text = buf_new(q->arena);
-    bool is_less = false, is_bound = true;
+    bool is_another = false, is_bound = true;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!question_counts_out(q, g)) continue;
-        is_less |= lowers(&q->plan, g, false);
+        is_another |= fits ? raises(&q->plan, g) : lowers(&q->plan, g, false);
         is_bound &= lowers(&q->plan, g, true);
         if (str_find(buf_str(&text), g->what) < 0)
             buf_format(&text, "%s%.*s", text.count > 0 ? ", " : "", STR_ARG(g->what));
     }
     *ret_is_bound = is_bound;
-    return is_less ? buf_str(&text) : (struct str){0};
+    return is_another ? buf_str(&text) : (struct str){0};
 }

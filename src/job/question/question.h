@@ -180,10 +180,11 @@ __attribute__((format(printf, 2, 3))) void question_say(struct question *q, cons
 // none. The first note says so, and begins with these words.
 #define QUESTION_NOT_MODELLED "not modelled: "
 struct str question_not_modelled(const struct question *q);
-// The same without its places, "ZeRO stage 3, LoRA", where some of it lowers what a GPU holds: what
-// is counted is another training then. Empty: nothing of it does. *ret_is_bound: all of it does,
-// and surely, so that the figures are upper bounds.
-struct str question_uncounted(const struct question *q, bool *ret_is_bound);
+// The same without its places, "ZeRO stage 3, LoRA", where it makes another training of what is
+// counted: of one that does not fit, where some of it lowers what a GPU holds; of one that fits,
+// where some of it adds to that. Empty: it does not. *ret_is_bound: all of it lowers, and surely, so
+// that the figures are upper bounds.
+struct str question_uncounted(const struct question *q, bool fits, bool *ret_is_bound);
 // For a prediction that ends in an error and shows no notes: says the same on stderr. Returns rc.
 int question_failed(const struct question *q, int rc);
 // The guard that names another head than tapes and templates have; NULL: there is none.

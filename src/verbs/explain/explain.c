@@ -81,8 +81,8 @@ static void show(struct question *q, struct answer *a, bool has_details) {
         answer_cells(q, a, style, &out);
     }
     buf_byte(&out, '\n');
-    bool is_bound; // what would make another training fit says nothing of this one
-    if (has_details || (!a->fits && question_uncounted(q, &is_bound).len == 0)) {
+    // What would make another training fit says nothing of this one.
+    if (has_details || (!a->fits && answer_is_counted(q, a))) {
         answer_breakdown_remedies(q, a, style, &out);
         buf_byte(&out, '\n');
     }
