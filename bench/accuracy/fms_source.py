@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python:fms_source:MODEL@METHOD@PRECISION - what fms-acceleration's benchmark trained (scripts/benchmarks, refs at 876e2ed), for the recorder.
+"""python:fms_source:MODEL@METHOD@PRECISION[@SHARD] - what fms-acceleration's benchmark trained (scripts/benchmarks, refs at 876e2ed), for the recorder.
 
 METHOD and PRECISION are the table's words: "LoRA r=16 ... targets=q,k,v,o; kernels=foak-fast-kernels; ...", "bfloat16 weights + bnb-nf4 base
 (autocast bf16)". The model is transformers' own; the plugin's fused losses, layers and LoRA operations are its own Python (package
@@ -235,13 +235,15 @@ def _adapter(method):
 
 def _load(name, seq_len):
     """(hf's job, kernels, how the frozen weights are quantised)"""
-    model, method, precision = name.split("@")
+    model, method, precision, *shard = name.split("@")
     kernels = re.search(r"kernels=([^;]+)", method).group(1)
     quant = "bnb" if "bnb" in precision else "gptq" if "gptq" in precision else ""
     # where the plugin's own preparation stands, peft's casts are left out
     said = dict(seq_len=seq_len, checkpointing=True, weights="bf16", precision="bf16", task="causal-lm")
     if quant == "bnb":
         said.update(quant="nf4-dq", quant_prepare="trl" if kernels.startswith("baseline") else "none")
+    if shard:
+        said.update(shard=shard[0], ranks=2)  # as many as may be: four bits are stored for any
     if quant != "gptq":
         said["adapter"] = _adapter(method)
     job = hf_models.load(MODELS.get(model, model), Knobs("hf", torch.__version__, said))

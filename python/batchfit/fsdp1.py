@@ -78,9 +78,9 @@ def _install():
 
 
 def _policy(model, knobs):
-    """What is a unit of its own: by the model's own word its layers; with an adapter the adapter's matrices, too
-    (transformers.Trainer, _fsdp_qlora_plugin_updates)."""
-    if knobs.adapter:
+    """What is a unit of its own: by the model's own word its layers; with an adapter, also one that a source's own program put on, the
+    adapter's matrices, too (transformers.Trainer, _fsdp_qlora_plugin_updates)."""
+    if knobs.adapter or hasattr(model, "peft_config"):
         from peft.utils.other import fsdp_auto_wrap_policy  # pylint: disable=import-outside-toplevel
         return fsdp_auto_wrap_policy(model)
     from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy  # pylint: disable=import-outside-toplevel
