@@ -36,18 +36,29 @@ static struct str said_of(struct question *q, const struct config_value *v) {
     return str_format(q->arena, "not said: %.*s, the default from trl 0.27 on", STR_ARG(v->text));
 }
 
-// Axolotl's loaders/model.py, should_convert: what peft has cast to fp32 is cast back, but where
-// FSDP shards four bits. Templates of cut cross-entropy have it so without saying it.
+// Who has embedding, norms and head in bf16 beside four bits, where peft casts them to fp32.
+// Axolotl's loaders/model.py, should_convert, casts them back, but where FSDP shards four bits;
+// LLaMA-Factory's model/model_utils/checkpointing.py, prepare_model_for_training, stands in for
+// peft's and casts norms alone, and only where upcast_layernorm says so.
+static const struct {
+    const char *dialect, *note;
+} left[] = {
+    {"axolotl", "Axolotl casts embedding, norms and head, which peft has in fp32, back to bf16"},
+    {"llamafactory",
+     "LLaMA-Factory leaves embedding, norms and head in bf16, which peft casts to fp32"},
+};
+
+// Templates of cut cross-entropy have it so without saying it.
 static void leave_in_bf16(struct question *q) {
     struct plan *p = &q->plan;
-    bool is_cast = str_is(q->reading.dialect, "axolotl") && p->quant.len > 0 &&
-                   plan_precision_is_amp(p->precision);
-    if (!is_cast || p->shard.len > 0 || str_is(p->loss, "cut") || plan_quant_is_left(p->quant))
+    if (p->quant.len == 0 || !plan_precision_is_amp(p->precision) || p->shard.len > 0 ||
+        str_is(p->loss, "cut") || plan_quant_is_left(p->quant))
         return;
-    p->quant = str_format(q->arena, "%.*s-left", STR_ARG(p->quant));
-    str_list_add(q->arena, &q->notes,
-                 STR("Axolotl casts embedding, norms and head, which peft has in fp32, back to "
-                     "bf16"));
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++) {
+        if (!str_is(q->reading.dialect, left[i].dialect)) continue;
+        p->quant = str_format(q->arena, "%.*s-left", STR_ARG(p->quant));
+        str_list_add(q->arena, &q->notes, str_of(left[i].note));
+    }
 }
 
 // trl loads in float32 where nobody says it, from 0.27 on (trainer/model_config.py, dtype); before,

@@ -5,6 +5,8 @@
 
 #include "base/unit.h"
 
+#include <math.h>
+
 // Of all weights, the update's temporaries are as large as the weights.
 void forecast_note_update(struct forecast *f, const struct plan *p, struct forecast_tape *t,
                           bool is_fused) {
@@ -108,8 +110,22 @@ static void note_experts(struct forecast *f, const struct plan *p, const struct 
                 "made anew with it in every pass"));
 }
 
+// transformers/models/t5/modeling_t5.py: up to 5.14 scores are added to a bias, and a layer keeps
+// their softmax in fp32, the dropout's mask and what it leaves in two bytes.
+static void note_scores(struct forecast *f, const struct shape *s, struct forecast_tape *t) {
+    enum { SCORE_BYTES = 4 + 1 + 2 };
+    const double tokens = (double)t->entry->header.sequence_length;
+    const double each = SCORE_BYTES * tokens * tokens * (double)s->heads;
+    str_list_format(f->arena, &t->notes,
+                    "attention is counted as SDPA, as transformers runs T5 from 5.15 on: an older "
+                    "one keeps every layer's scores, about %.*s more for each sample and layer "
+                    "(with checkpointing of one layer)",
+                    STR_ARG(unit_bytes(f->arena, (int64_t)fmin(each, 9e18))));
+}
+
 static void note_attention(struct forecast *f, const struct shape *s, struct forecast_tape *t) {
     int64_t window = shape_window(s), tokens = t->entry->header.sequence_length;
+    if (str_is(s->type, "t5") || str_is(s->type, "mt5")) note_scores(f, s, t);
     if (str_is(s->type, "gemma2")) {
         window = 0; // its masks are counted, whatever they mask
         str_list_add(f->arena, &t->notes,
