@@ -91,7 +91,7 @@ static int find_tokens(const struct finding *f, struct fail *why) {
     int64_t found = TOKENS_STEP;
     most = most / TOKENS_STEP * TOKENS_STEP;
     rc = fits(f, found, why);
-    if (rc == 0) question_say(q, "not even %d tokens fit", TOKENS_STEP);
+    if (rc == 0) question_say(q, "not even %d tokens fit with the margin free", TOKENS_STEP);
     if (rc <= 0) return rc;
     rc = fits(f, most, why);
     if (rc > 0) found = most;
@@ -117,8 +117,8 @@ static int find_gpus(const struct finding *f, struct fail *why) {
                      (long long)n);
         return 0;
     }
-    question_say(q, "batch %lld fits on no number of GPUs up to %d", (long long)f->batch,
-                 GPUS_MOST);
+    question_say(q, "batch %lld fits with the margin free on no number of GPUs up to %d",
+                 (long long)f->batch, GPUS_MOST);
     return 0;
 }
 
@@ -135,7 +135,8 @@ static int find_rank(const struct finding *f, struct fail *why) {
                      rank == RANK_MOST ? ", the largest that is tried" : "");
         return 0;
     }
-    question_say(q, "not even LoRA of rank %d fits at batch %lld", RANK_LEAST, (long long)f->batch);
+    question_say(q, "not even LoRA of rank %d fits at batch %lld with the margin free", RANK_LEAST,
+                 (long long)f->batch);
     return 0;
 }
 
@@ -156,7 +157,7 @@ static int find_shard(const struct finding *f, struct fail *why) {
                      (long long)f->batch, shards[i]);
         return 0;
     }
-    question_say(q, "batch %lld fits with no way to share", (long long)f->batch);
+    question_say(q, "batch %lld fits with the margin free by no way to share", (long long)f->batch);
     return 0;
 }
 
@@ -236,5 +237,11 @@ int choice_find(struct question *q, const char *what, const struct question_gpus
         return fail_set(why, FAIL_INPUT, "--find lora: %.*s trains no LoRA", STR_ARG(q->path));
     struct finding f = {q, cards, finds[found].set, q->plan.batch > 0 ? q->plan.batch : least};
     q->range = (struct plan_range){f.batch, f.batch, 1, q->plan.batch};
-    return finds[found].find(&f, why);
+    int rc = finds[found].find(&f, why);
+    if (rc == 0 && q->has_config)
+        question_say(q,
+                     "what --find found is for you to set: of %.*s only batch, accumulation and "
+                     "precision are written",
+                     STR_ARG(q->path));
+    return rc;
 }

@@ -345,6 +345,9 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
                      STR_ARG(forecast_record_command(a, w->asked, &f->model)));
 }
 
+// A product with one row is another operation: templates are of two and more.
+enum { RANK_LEAST = 2 };
+
 static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *e,
                            int64_t values[TAPE_DIM_COUNT]) {
     const struct shape *s = w->shape;
@@ -359,7 +362,8 @@ static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *
     values[TAPE_DIM_EXPERTS] = s->experts;
     values[TAPE_DIM_ACTIVE_EXPERTS] = s->active;
     values[TAPE_DIM_EXPERT_FFN] = s->expert_intermediate;
-    values[TAPE_DIM_ADAPTER_RANK] = plan_adapter_rank(w->plan->adapter);
+    const int64_t rank = plan_adapter_rank(w->plan->adapter);
+    values[TAPE_DIM_ADAPTER_RANK] = rank == 1 ? RANK_LEAST : rank;
     values[TAPE_DIM_LAYERS] = s->layers;
     if (w->plan->shard.len > 0 && !is_zero(w->plan))
         values[TAPE_DIM_RANKS] = plan_shard_ranks(w->plan);
@@ -398,6 +402,8 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
     struct arena *a = f->arena;
     const struct plan *p = w->plan;
     const struct tape_header *h = &t->entry->header;
+    if (plan_adapter_rank(p->adapter) == 1)
+        str_list_add(a, &t->notes, STR("LoRA of rank 1 is counted as of rank 2, which needs more"));
     str_list_format(a, &t->notes, "predicted by the template %.*s (%.*s, torch %.*s)",
                     STR_ARG(t->template), STR_ARG(h->library), STR_ARG(h->torch));
     if (is_zero(p))
