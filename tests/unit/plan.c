@@ -71,7 +71,16 @@ static void optimizers_are_known_by_their_spellings(void **state) {
     for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++) {
         assert_string_equal(plan_optimizer_find(str_of(spelled[i][0])), spelled[i][1]);
     }
-    assert_null(plan_optimizer_find(STR("shampoo")));
+    static const char *const others[] = {
+        "shampoo",           "galore_adamw",  "galore_adamw_layerwise", "galore_adamw_8bit",
+        "apollo_adamw",      "lion_8bit",     "paged_lion_8bit",        "schedule_free_adamw",
+        "adopt_adamw",       "optimi_adamw",  "optimi.AdamW",           "stable_adamw",
+        "grokadamw",         "ao_adamw_4bit", "adamw_torch_8bit",       "ao_adamw_fp8",
+        "schedule_free_sgd", "OneBitAdam",    "adamw_anyprecision",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_null(plan_optimizer_find(str_of(others[i])));
+    assert_string_equal(plan_optimizer_find(STR("torch.optimizers.AdamW")), "adamw");
 }
 
 static void precisions_have_names(void **state) {

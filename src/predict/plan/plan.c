@@ -9,13 +9,33 @@ const char *const plan_optimizers[] = {"sgd",  "adam",      "adamw", "adafactor"
                                        "lion", "adamw8bit", "none",  NULL};
 
 // Spellings as they stand in configs, folded to lower case without punctuation; the first row that
-// is contained wins, so the longer names come first.
+// is contained wins, so the longer names come first. No name: the states are others than those of
+// the optimizer whose name is contained: fewer (projected, of a layer at a time, of 8 or 4 bits),
+// more (a third average, a copy of the weights, what rounding lost), or in a type of its own.
 static const struct {
     const char *contains, *name;
 } optimizer_spellings[] = {
+    {"galore", NULL},
+    {"apollo", NULL},
+    {"schedulefree", NULL},
+    {"adopt", NULL},
+    {"optimiadam", NULL},
+    {"optimilion", NULL},
+    {"optimisgd", NULL},
+    {"stableadam", NULL},
+    {"grokadam", NULL},
+    {"anyprecision", NULL},
+    {"adammini", NULL},
+    {"dadapt", NULL},
+    {"lookahead", NULL},
+    {"onebit", NULL},
+    {"zeroone", NULL},
     {"adamw8bit", "adamw8bit"},
     {"adamwbnb8bit", "adamw8bit"},
     {"adam8bit", "adamw8bit"},
+    {"8bit", NULL},
+    {"4bit", NULL},
+    {"fp8", NULL},
     {"adafactor", "adafactor"},
     {"adamw", "adamw"},
     {"lion", "lion"},
