@@ -7,13 +7,18 @@
 enum { FOLDERS_MAX = 8, LEVELS_MAX = 4 };
 
 struct naming {
-    const char *above; // only in a map of that name; NULL: in any
-    const char *keys[4], *endings[4];
-    const char *lacks; // what is not known where the file is not at hand
+    const char *above;                // only in a map of that name; NULL: in any
+    const char *keys[4], *endings[4]; // no ending: any file
+    const char *lacks;                // what is not known where the file is not at hand
 };
 static const struct naming deepspeed = {
-    .keys = {"deepspeed", "deepspeed_config", "deepspeed_config_file"},
+    .keys = {"deepspeed", "deepspeed_config"},
     .endings = {".json"},
+    .lacks = "its ZeRO stage and offload are not known",
+};
+// accelerate's key for it, which holds nothing but a file.
+static const struct naming deepspeed_file = {
+    .keys = {"deepspeed_config_file"},
     .lacks = "its ZeRO stage and offload are not known",
 };
 // accelerate launch --config_file FILE train.py
@@ -25,6 +30,7 @@ static const struct naming accelerate = {
 };
 
 static bool ends(struct str text, const char *const *endings) {
+    if (!*endings) return text.len > 0;
     while (*endings && !str_ends(text, str_of(*endings))) endings++;
     return *endings;
 }
@@ -83,6 +89,10 @@ static int put(struct layers *l, const struct naming *n, struct config_node *map
 }
 
 int config_layer_beside(struct layers *l, struct config_node **root) {
-    int status = put(l, &accelerate, *root, (struct str){0}, 0, root);
-    return status ? status : put(l, &deepspeed, *root, (struct str){0}, 0, root);
+    // accelerate's first: it may name one of DeepSpeed's
+    static const struct naming *const all[] = {&accelerate, &deepspeed, &deepspeed_file};
+    int status = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
+        status = put(l, all[i], *root, (struct str){0}, 0, root);
+    return status;
 }

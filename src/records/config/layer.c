@@ -39,11 +39,19 @@ static bool is_empty(struct str text) {
     return true;
 }
 
+// By its name; a file of another name is JSON where it begins so: DeepSpeed's may have any.
+static bool is_json(const struct layer_file *f) {
+    static const char *const yaml[] = {".yaml", ".yml"};
+    for (int i = 0; i < 2; i++)
+        if (str_ends(f->path, str_of(yaml[i]))) return false;
+    return str_ends(f->path, STR(".json")) || str_starts(str_trim(f->text), STR("{"));
+}
+
 static int parse_file(struct layers *l, struct layer_file *f) {
     struct config c = {.name = f->path,
                        .text = f->text,
                        .is_group = l->composes,
-                       .format = str_ends(f->path, STR(".json")) ? CONFIG_JSON : CONFIG_YAML};
+                       .format = is_json(f) ? CONFIG_JSON : CONFIG_YAML};
     str_list_add(l->arena, &l->config->files, f->path);
     if (is_empty(f->text)) {
         f->root = arena_new(l->arena, struct config_node, 1);
