@@ -56,6 +56,19 @@ void config_reader_counts(struct reader *r) {
     }
 }
 
+// transformers' TrainingArguments: "At most one of fp16 and bf16 can be True, but not both".
+void config_reader_both_types(struct reader *r) {
+    static const char *const trainers[] = {"huggingface", "trl", "swift", "llamafactory", NULL};
+    struct precision_keys keys = {0};
+    if (!str_is_one_of(r->dialect->id, trainers) || r->options->inference) return;
+    config_precision_find(&r->scope, r->dialect->roles[CONFIG_PRECISION].places, &keys);
+    const struct precision_key *fp16 = config_precision_both(&r->scope, &keys);
+    if (!fp16) return;
+    config_reader_refuse(r, "%.*s: %.*s = true, but bf16 is true, too: the trainer takes only one",
+                         STR_ARG(config_node_place(r->arena, r->config, fp16->match.place.key)),
+                         STR_ARG(fp16->match.path));
+}
+
 void config_reader_sharing(struct reader *r) {
     static const char *const places[] = {"**.parallelism_config_tp_size",
                                          "**.parallelism_config_cp_size",

@@ -151,6 +151,9 @@ void config_precision_guess(const struct scope *s, const struct match *named,
 // Reads them together: word, type, place of the key that decides.
 struct config_value config_precision_read(const struct scope *s, const struct precision_keys *keys,
                                           struct str assumed);
+// The fp16 key where that and the bf16 key are both true; NULL: they are not.
+const struct precision_key *config_precision_both(const struct scope *s,
+                                                  const struct precision_keys *keys);
 // The edits that make it `wanted`; false when the file's keys cannot say it.
 bool config_precision_edits(const struct scope *s, const struct precision_keys *keys,
                             const struct role_row *row, struct str after, struct str wanted,
@@ -180,6 +183,8 @@ __attribute__((format(printf, 2, 3))) void config_reader_refuse(struct reader *r
                                                                 const char *format, ...);
 // Batches, lengths and ranks that no trainer of language models takes, and that nothing holds.
 void config_reader_counts(struct reader *r);
+// Two types of autocast at once.
+void config_reader_both_types(struct reader *r);
 // Devices that share each sample by accelerate's parallelism_config.
 void config_reader_sharing(struct reader *r);
 

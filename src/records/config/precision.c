@@ -199,6 +199,20 @@ struct config_value config_precision_read(const struct scope *s, const struct pr
     return v;
 }
 
+const struct precision_key *config_precision_both(const struct scope *s,
+                                                  const struct precision_keys *keys) {
+    static const enum spelling types[] = {SPELL_BF16, SPELL_FP16};
+    const struct precision_key *key = NULL;
+    for (int i = 0; i < 2; i++) {
+        struct str text;
+        key = find_key(keys, types[i]);
+        if (!key) return NULL;
+        const struct scalar r = read_key(s, key, &text);
+        if (r.type != CONFIG_BOOL || !r.boolean) return NULL;
+    }
+    return key;
+}
+
 // The word for the precision in the family of the text that stands there; NULL: it has none.
 static const char *word_for(enum spelling spelling, struct str text, int precision,
                             bool *ret_number) {

@@ -387,6 +387,7 @@ static void note_all(struct reader *r, const struct dialect *every) {
     note_quoted_deepspeed(r);
     note_keys(r, config_reader_deepspeed(r));
     config_reader_counts(r);
+    config_reader_both_types(r);
     note_evaluation(r);
     if (r->dialect->roles[CONFIG_BATCH].places.len > 0 && !str_is(r->dialect->rule, "largest"))
         config_reader_maybe(r, every);
