@@ -4,6 +4,7 @@
 // words to look for are the "maybe" rows of data/dialects.tsv.
 #include "records/config/dialect_int.h"
 
+#include "base/near.h"
 #include "base/shell.h"
 
 enum { MOST = 2, SIZE_LEAST = 16, TEXT_MOST = 100 };
@@ -138,7 +139,43 @@ static int name_all(struct reader *r, enum config_role role, struct str words,
     return count;
 }
 
+// --- Slips of the pen ----------------------------------------------------------------------------
+
+// A slip is a letter, of a long name two: more of them are another name.
+static bool is_slip(struct str typed, struct str name) {
+    enum { LEAST = 7, LONG = 16 };
+    const ptrdiff_t more = typed.len > name.len ? typed.len - name.len : name.len - typed.len;
+    const int most = typed.len < LONG ? 1 : 2;
+    return typed.len >= LEAST && more <= most && near_distance(typed, name) <= most;
+}
+
+static void name_slip(struct reader *r, struct str place) {
+    const struct str wanted = config_last_key(place);
+    for (ptrdiff_t i = 0; i < r->scope.count; i++) {
+        const struct entry *e = &r->scope.entries[i];
+        if (str_equal(e->key->text, wanted) || !is_slip(e->key->text, wanted)) continue;
+        if (e->evaluation || !config_scope_holds(&r->scope, e) || is_read(r, e)) continue;
+        config_reader_warn(r, "%.*s: %.*s is not read: is %.*s meant?",
+                           STR_ARG(config_node_place(r->arena, r->config, e->key)),
+                           STR_ARG(config_path_join(r->arena, e->path, e->key->text)),
+                           STR_ARG(wanted));
+    }
+}
+
+// Keys that are nearly those of a role which is taken by default.
+static void name_slips(struct reader *r) {
+    for (int role = 0; role < CONFIG_ROLES; role++) {
+        const struct config_value *v = &r->reading->values[role];
+        struct str places = r->dialect->roles[role].places;
+        struct str_list all = {0};
+        while (v->line <= 0 && role != CONFIG_PRECISION && places.len > 0)
+            config_braces_expand(r->arena, str_cut(&places, ' '), &all);
+        for (ptrdiff_t i = 0; i < all.count; i++) name_slip(r, all.items[i]);
+    }
+}
+
 void config_reader_maybe(struct reader *r, const struct dialect *every) {
+    name_slips(r);
     for (int role = 0; every && role < CONFIG_ROLES; role++) {
         const struct str words = every->maybe[role];
         int count = is_said(r, role, words) ? MOST : 0;
