@@ -148,7 +148,8 @@ static bool put_number(struct buf *text, const struct config_value *v, enum plan
 }
 
 // What the file keeps elsewhere; of disks stages 1 and 2 know nothing and take the host.
-static void put_places(struct buf *text, const struct config_value *values, int stage) {
+static void put_places(struct question *q, struct buf *text, int stage) {
+    const struct config_value *values = q->reading.values;
     bool is_away = false, is_pinned = false;
     for (int i = 0; i < PLAN_OFFLOADS; i++) {
         const struct config_value *v = &values[CONFIG_ZERO_OPTIMIZER + i];
@@ -156,6 +157,11 @@ static void put_places(struct buf *text, const struct config_value *values, int 
         while (place > 0 && !str_is(v->text, plan_places[place])) place--;
         if (place == PLAN_ON_GPU || (i == PLAN_PARAM && stage < 3)) continue;
         buf_format(text, ":%s=%s", plan_offloads[i], plan_places[stage < 3 ? PLAN_ON_CPU : place]);
+        if (place == PLAN_ON_NVME && stage < 3)
+            question_say(q,
+                         "%.*s = nvme: below stage 3 DeepSpeed keeps the optimizer's states in the "
+                         "host's memory: counted so",
+                         STR_ARG(v->path));
         is_away = true;
     }
     const struct config_value *pinned = &values[CONFIG_ZERO_PINNED];
@@ -209,7 +215,7 @@ static struct str config_zero(struct question *q) {
         const struct config_value *v = &values[CONFIG_ZERO_PREFETCH + i];
         if (!put_number(&text, v, (enum plan_zero_number)i, &so_far)) return (struct str){0};
     }
-    put_places(&text, values, stage);
+    put_places(q, &text, stage);
     if (stage == 3 && !has_numbers(q))
         str_list_format(q->arena, &q->notes,
                         "the config says no sizes of ZeRO stage 3: DeepSpeed's defaults are "
