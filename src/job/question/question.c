@@ -194,7 +194,8 @@ static int take_optimizer(struct question *q, const char *option, struct fail *w
         question_say(q, "the optimizer is not in the config: counted as adamw; --optimizer NAME "
                         "sets it");
     if (spelled.len == 0) return 0;
-    q->plan.fused = str_find(spelled, STR("fused")) >= 0 || str_find(spelled, STR("paged")) >= 0;
+    q->plan.fused = str_find(spelled, STR("fused")) >= 0 || str_find(spelled, STR("paged")) >= 0 ||
+                    (!option && question_says_fused(q));
     for (int i = 0; option && plan_optimizers[i]; i++) {
         if (!str_equal_nocase(spelled, str_of(plan_optimizers[i]))) continue;
         q->plan.optimizer = str_of(plan_optimizers[i]);
@@ -316,6 +317,8 @@ static int fill_batches(struct question *q, const struct question_options *o, st
                          unsaid.message);
     }
     p->batch = q->batches.micro;
+    if (p->batch > 0 && p->batch == q->reading.values[CONFIG_BATCH].integer)
+        say_default(q, CONFIG_BATCH);
     if (p->inference && !q->batch_is_trainings) take_number(q, CONFIG_BATCH, &p->batch);
     p->accumulation = q->batches.accumulation;
     if (p->ranks <= 0) p->ranks = q->batches.ranks > 0 ? q->batches.ranks : 1;

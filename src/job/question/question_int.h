@@ -65,3 +65,5 @@ const char *question_fsdp_of(const struct question *q, const struct config_guard
 bool question_fsdp_unused(const struct question *q, const struct config_guard *g);
 // Offload and checkpointing beside FSDP that the plan has; what changes nothing of FSDP2.
 bool question_fsdp_extra(const struct question *q, const struct config_guard *g);
+// "fused: true" beside the optimizer's name, as torchtune has it.
+bool question_says_fused(const struct question *q);

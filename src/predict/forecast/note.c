@@ -10,7 +10,12 @@
 // Of all weights, the update's temporaries are as large as the weights.
 void forecast_note_update(struct forecast *f, const struct plan *p, struct forecast_tape *t,
                           bool is_fused) {
-    if (!is_fused)
+    if (!is_fused && p->fused)
+        str_list_format(f->arena, &t->notes,
+                        "AdamW is counted as PyTorch runs it unless told otherwise (foreach): "
+                        "fused, as it runs here, needs up to %.*s less",
+                        STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
+    else if (!is_fused)
         str_list_add(f->arena, &t->notes,
                      STR("AdamW is counted as PyTorch runs it unless told otherwise (foreach): "
                          "fused=True needs less"));
