@@ -103,7 +103,8 @@ static bool has_numbers(const struct question *q) {
 static bool is_deepspeeds(const struct question *q, const struct config_guard *g) {
     static const char *const files[] = {"deepspeed", "deepspeed_config", "deepspeed_config_file",
                                         NULL};
-    return has_numbers(q) || str_ends(g->path, STR("deepspeed_config.zero_stage")) ||
+    return has_numbers(q) || str_is(g->path, "launcher.zero_stage") ||
+           str_ends(g->path, STR("deepspeed_config.zero_stage")) ||
            str_ends(g->path, STR("zero_optimization.stage")) ||
            str_is_one_of(config_last_key(g->path), files);
 }
