@@ -11,6 +11,8 @@ import yaml
 
 import defaults
 
+NEEDS_TORCH_2 = True  # the tables are of the newest versions
+
 ROLES = ['batch', 'accumulation', 'eval_batch', 'precision', 'optimizer', 'checkpointing', 'workers', 'compile']
 
 

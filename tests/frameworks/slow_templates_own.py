@@ -7,6 +7,8 @@ import unittest
 
 from templates_helper import OWN_SHAPES, Compared, families
 
+NEEDS_TORCH_2 = True
+
 
 class TestSeven(Compared):
     def test_families_at_their_own_shapes(self):

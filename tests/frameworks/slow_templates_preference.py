@@ -7,6 +7,8 @@ import unittest
 
 from templates_helper import SHAPES, TWO, Compared, families
 
+NEEDS_TORCH_2 = True
+
 
 class TestSeven(Compared):
     def test_pairs(self):

@@ -47,7 +47,7 @@ class Fit(Fitting):
         answer = self.ask([sys.executable, script, "--batch-size", "{batch}"], 700, "--min-batch-size", "8", "--max-batch-size", "8",
                           "--start-limit", "120", status=1)
         self.assertEqual([(t["batch_size"], t["status"]) for t in answer["trials"]], [(8, "OOM")])
-        self.assertIn("for ever", answer["trials"][0]["reason"])
+        self.assertIn("never gives up", answer["trials"][0]["reason"])
 
     def test_a_rank_that_dies_of_memory(self):
         self.lose_a_rank()

@@ -15,6 +15,8 @@ from templates_helper import SHAPES, Compared, families
 from batchfit import recorder
 from batchfit.errors import UsageError
 
+NEEDS_TORCH_2 = True
+
 SLOW = "test_offload test_offload_of_fsdp2 test_two_ranks_and_an_adapter test_ranks_that_divide_and_that_do_not"
 
 HERE = os.path.dirname(os.path.abspath(__file__))

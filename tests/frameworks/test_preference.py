@@ -41,6 +41,8 @@ except ImportError:  # before 1.0
 from batchfit import composites, prepare, recorder, sharded  # noqa: E402
 from batchfit.knobs import Knobs  # noqa: E402
 
+NEEDS_TORCH_2 = True
+
 # Whole tiles, so that ours are as many as theirs are large: 2 x 8 answers of 513 tokens, and 65,536 words.
 BATCH, TOKENS = 8, 513
 COMPLETION = 256  # of these tokens, of 32 completions

@@ -15,6 +15,8 @@ from batchfit import composites, losses, torchao_nf4
 from batchfit.dispatch import Recorder
 from batchfit.knobs import Knobs
 
+NEEDS_TORCH_2 = True
+
 
 class TestMaking(unittest.TestCase):
     def test_what_ends_a_recording_ends_no_others(self):

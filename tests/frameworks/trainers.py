@@ -62,7 +62,8 @@ TRAINERS = [
             needs=("trl", "peft", "datasets")),
     Trainer("nanoGPT's manner", "torch",
             f"{script('nanogpt.py')} --data={{data}}/tokens.bin --out_dir={{out}} --batch_size={{batch}} "
-            "--gradient_accumulation_steps={accumulate} --max_iters={steps} --eval_interval=5 {resume:--init_from=resume}", 600, most=21 * 4),
+            "--gradient_accumulation_steps={accumulate} --max_iters={steps} --eval_interval=5 {resume:--init_from=resume}", 600,
+            needs=("torch.nn.attention",), most=21 * 4),  # scaled_dot_product_attention, of torch 2
     Trainer("mnist's manner", "torch", f"{script('mnist.py')} --batch-size {{batch}} --lr {{lr}} --epochs 1", 600),
     Trainer("imagenet's manner", "torchvision",
             f"{script('imagenet.py')} --dummy --batch-size {{batch}} --lr {{lr}} {{resume:--resume {{checkpoint}}}} {{out}}", 900,
