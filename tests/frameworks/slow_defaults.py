@@ -11,7 +11,8 @@ import yaml
 
 import defaults
 
-NEEDS_TORCH_2 = True  # the tables are of the newest versions
+# The tables are of the newest versions.
+NEEDS_TORCH_2 = True
 
 ROLES = ['batch', 'accumulation', 'eval_batch', 'precision', 'optimizer', 'checkpointing', 'workers', 'compile']
 
