@@ -159,10 +159,10 @@ static void put_places(struct question *q, struct buf *text, int stage) {
         if (place == PLAN_ON_GPU || (i == PLAN_PARAM && stage < 3)) continue;
         buf_format(text, ":%s=%s", plan_offloads[i], plan_places[stage < 3 ? PLAN_ON_CPU : place]);
         if (place == PLAN_ON_NVME && stage < 3)
-            question_say(q,
-                         "%.*s = nvme: below stage 3 DeepSpeed keeps the optimizer's states in the "
-                         "host's memory: counted so",
-                         STR_ARG(v->path));
+            str_list_format(q->arena, &q->notes,
+                            "%.*s = nvme: below stage 3 DeepSpeed keeps the optimizer's states in "
+                            "the host's memory: counted so",
+                            STR_ARG(v->path));
         is_away = true;
     }
     const struct config_value *pinned = &values[CONFIG_ZERO_PINNED];
