@@ -140,7 +140,12 @@ static struct str sentence(struct question *q, const struct answer *answer) {
     bool is_bound = false;
     struct str batch = answer_batch_text(a, &answer->plan), gpu = show_gpu_name(card->gpu.name);
     struct str memory = answer_memory_text(a, &m), without = answer_uncounted(q, answer, &is_bound);
-    if (without.len == 0)
+    // Of what fits sharding and offload leave less: said as a bound.
+    bool is_most = false;
+    if (without.len == 0 && question_uncounted(q, false, &is_most).len > 0 && is_most)
+        buf_format(&text, _("batch %.*s on %.*s: at most %.*s"), STR_ARG(batch), STR_ARG(gpu),
+                   STR_ARG(memory));
+    else if (without.len == 0)
         buf_format(&text, _("batch %.*s on %.*s: %.*s"), STR_ARG(batch), STR_ARG(gpu),
                    STR_ARG(memory));
     else if (is_bound)

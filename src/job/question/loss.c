@@ -249,6 +249,10 @@ static void take_completions(struct question *q) {
     if (steps <= 0) steps = p->accumulation > 0 ? p->accumulation : 1;
     p->generated = all > 0 && p->ranks > 0 ? all / p->ranks : p->batch * steps;
     if (!v[CONFIG_ENGINE].boolean) return;
+    if (v[CONFIG_ENGINE_MODE].assumed)
+        str_list_add(q->arena, &q->notes,
+                     STR("vllm_mode is not in the config: colocate, the default from trl 1.0 on; "
+                         "before, a server, which takes nothing of this GPU"));
     if (str_is(v[CONFIG_ENGINE_MODE].text, "server"))
         p->generator = STR("server");
     else
