@@ -110,14 +110,8 @@ static void check_zero(struct reader *r, struct config_node *zero) {
     }
 }
 
-static struct config_node *file_of(struct reader *r) {
-    static const char *const places[] = {
-        "@.deepspeed",
-        "@.deepspeed_config",
-        "deepspeed_config.deepspeed_config_file",
-        "launcher.deepspeed_config_file",
-        "launcher.config_file.deepspeed_config.deepspeed_config_file",
-        NULL};
+// The first map that stands at one of the places, in another file than the config; NULL: none.
+static struct config_node *map_at(struct reader *r, const char *const *places) {
     for (int i = 0; places[i]; i++) {
         struct matches m = {0};
         config_scope_find(&r->scope, str_of(places[i]), &m);
@@ -127,12 +121,50 @@ static struct config_node *file_of(struct reader *r) {
     return NULL;
 }
 
+// accelerate's own figure, where its config has no file of DeepSpeed's: transformers' Trainer
+// refuses another than its own (integrations/deepspeed.py, trainer_config_finalize); a loop by hand
+// may take it.
+static void compare_launchers(struct reader *r) {
+    static const char *const places[] = {"launcher.config_file.deepspeed_config", NULL};
+    struct config_node *map = map_at(r, places);
+    struct config_node *n = map ? item(map, "gradient_accumulation_steps") : NULL;
+    const struct config_value *v = &r->reading->values[CONFIG_ACCUMULATION];
+    if (!n || config_scalar_read(r->config, n).type != CONFIG_INT) return;
+    const struct str place = config_node_place(r->arena, r->config, n);
+    const int64_t theirs = config_scalar_read(r->config, n).integer;
+    if (theirs == v->integer)
+        config_reader_warn(r,
+                           "%.*s: gradient_accumulation_steps = %lld stands there, too, and that "
+                           "file is not written: make it \"auto\"",
+                           STR_ARG(place), (long long)theirs);
+    else
+        config_reader_warn(r,
+                           "%.*s: gradient_accumulation_steps = %lld, but accumulation is %lld%s: "
+                           "transformers' Trainer refuses the two; make it \"auto\"",
+                           STR_ARG(place), (long long)theirs, (long long)v->integer,
+                           v->assumed ? " by default" : "");
+    refuse(r, "the figure stands there, too, and that file is not written: make it \"auto\"",
+           place);
+}
+
+static struct config_node *file_of(struct reader *r) {
+    static const char *const places[] = {
+        "@.deepspeed",
+        "@.deepspeed_config",
+        "deepspeed_config.deepspeed_config_file",
+        "launcher.deepspeed_config_file",
+        "launcher.config_file.deepspeed_config.deepspeed_config_file",
+        NULL};
+    return map_at(r, places);
+}
+
 bool config_reader_deepspeed(struct reader *r) {
     struct config_node *file = file_of(r), *own = r->config->root;
     const bool is_own = own && str_is(r->dialect->id, "deepspeed");
     struct config_node *map = is_own ? config_node_follow(own) : file;
     struct config_node *zero = map ? item(map, "zero_optimization") : NULL;
     if (zero) check_zero(r, zero);
+    if (!file) compare_launchers(r);
     if (!file) return false;
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) compare_number(r, file, &pairs[i]);
     compare_total(r, file);
