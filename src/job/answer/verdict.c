@@ -270,21 +270,25 @@ static void show_empty(struct question *q, const struct answer *answer, struct s
     show_prose(out, style, SHOW_PLAIN, text, 0, 2);
 }
 
+// It does not fit, or whether it does is not known: the sentence goes on with what to do then.
+static bool is_no(const struct question *q, const struct answer *answer) {
+    return answer_verdict(answer) == ANSWER_NOT || !answer_is_counted(q, answer);
+}
+
 struct answer_said answer_said(struct question *q, const struct answer *answer, bool changes) {
-    enum answer_verdict verdict = answer_verdict(answer);
     struct answer_said said = {.sentence = sentence(q, answer)};
     if (changes) said.change = change_text(q, answer);
-    const bool is_unknown = !answer_is_counted(q, answer);
-    if (verdict == ANSWER_TIGHT) said.advice = tight_text(q, answer);
-    if (verdict == ANSWER_NOT || is_unknown) said.advice = remedy_text(q, answer);
+    if (is_no(q, answer))
+        said.advice = remedy_text(q, answer);
+    else if (answer_verdict(answer) == ANSWER_TIGHT)
+        said.advice = tight_text(q, answer);
     return said;
 }
 
 struct str answer_verdict_text(struct question *q, const struct answer *answer) {
-    enum answer_verdict verdict = answer_verdict(answer);
     const struct answer_said said = answer_said(q, answer, false);
     struct str text = said.sentence;
-    if (verdict == ANSWER_NOT || !answer_is_counted(q, answer))
+    if (is_no(q, answer))
         text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(said.advice));
     return str_format(q->arena, "%s  %.*s", answer_word(q, answer).name, STR_ARG(text));
 }
@@ -292,15 +296,14 @@ struct str answer_verdict_text(struct question *q, const struct answer *answer) 
 void answer_verdict_show(struct question *q, const struct answer *answer, bool changes,
                          struct show_style style, struct buf *out) {
     enum { GAP = 4, UNKNOWN_WIDTH = 100 }; // a pipe's
-    enum answer_verdict verdict = answer_verdict(answer);
     const struct answer_word word = answer_word(q, answer);
     const struct answer_said said = answer_said(q, answer, changes);
     struct str name = str_of(say(word.name)), text = said.sentence, more = said.change;
     int column = show_width(name) + 2, width = style.width > 0 ? style.width : UNKNOWN_WIDTH;
     show_text(out, style, word.tone, name);
     buf_add(out, STR("  "));
-    const bool is_counted = answer_is_counted(q, answer);
-    if (verdict == ANSWER_NOT || !is_counted) {
+    const bool goes_on = is_no(q, answer);
+    if (goes_on) {
         text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(said.advice));
     } else if (more.len > 0 && column + show_width(text) + GAP + show_width(more) <= width) {
         text = str_format(q->arena, "%.*s    %.*s", STR_ARG(text), STR_ARG(more));
@@ -309,8 +312,7 @@ void answer_verdict_show(struct question *q, const struct answer *answer, bool c
     }
     show_prose(out, style, SHOW_PLAIN, text, column, 2);
     if (more.len > 0) show_prose(out, style, SHOW_PLAIN, more, 0, 2);
-    if (verdict == ANSWER_TIGHT && is_counted)
-        show_prose(out, style, SHOW_PLAIN, said.advice, 0, 2);
+    if (!goes_on && said.advice.len > 0) show_prose(out, style, SHOW_PLAIN, said.advice, 0, 2);
     show_empty(q, answer, style, out);
 }
 

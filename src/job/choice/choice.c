@@ -170,7 +170,7 @@ static bool is_yes(const struct answer *answer) {
     return answer->fits && (!answer->tta || answer->tta->recommended);
 }
 
-// Of one GPU that was named, or of the best of those there are.
+// Of a prediction on one GPU that was named, or on the best of those there are.
 static int status_of(const struct question *q, const struct choice_options *o,
                      const struct answer *answers, ptrdiff_t count) {
     for (ptrdiff_t i = 0; i < count; i++)
@@ -313,7 +313,7 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
         buf_add(&out, buf_str(&report));
         out_buf(stdout, &out);
     }
-    return rc < 0 ? rc : status_of(&q, o, &m.chosen, 1);
+    return rc < 0 ? rc : is_yes(&m.chosen) ? 0 : FAIL_NO;
 }
 
 int choice_answer(struct arena *a, const struct choice_options *options, struct fail *why) {

@@ -120,7 +120,7 @@ static int explain_run(struct arena *a, const struct cli_options *options, struc
         rc = json_print(answer_breakdown_json(&q, &found), why);
     else
         show(&q, &found, o->details);
-    return rc < 0 || found.fits ? rc : FAIL_NO;
+    return rc < 0 || (found.fits && answer_is_counted(&q, &found)) ? rc : FAIL_NO;
 }
 
 const struct cli_verb explain_verb = {
