@@ -112,9 +112,7 @@ struct answer_word {
     enum show_tone tone;
 };
 struct answer_word answer_word(const struct question *q, const struct answer *answer);
-// What makes it another training than was asked for (question_uncounted); empty: it is that one.
-struct str answer_uncounted(const struct question *q, const struct answer *answer,
-                            bool *ret_is_bound);
+// Whether it is of the training that was asked for (question_uncounted).
 bool answer_is_counted(const struct question *q, const struct answer *answer);
 
 // Of the whole GPU, with what others hold.

@@ -55,14 +55,15 @@ enum answer_verdict answer_verdict(const struct answer *answer) {
     return m.worst_bytes <= m.usable_bytes ? ANSWER_FITS : ANSWER_TIGHT;
 }
 
-struct str answer_uncounted(const struct question *q, const struct answer *answer,
+// What makes it another training than was asked for; empty: it is that one.
+static struct str uncounted(const struct question *q, const struct answer *answer,
                             bool *ret_is_bound) {
     return question_uncounted(q, answer_verdict(answer) != ANSWER_NOT, ret_is_bound);
 }
 
 bool answer_is_counted(const struct question *q, const struct answer *answer) {
     bool is_bound;
-    return answer_uncounted(q, answer, &is_bound).len == 0;
+    return uncounted(q, answer, &is_bound).len == 0;
 }
 
 struct answer_word answer_word(const struct question *q, const struct answer *answer) {
@@ -139,7 +140,7 @@ static struct str sentence(struct question *q, const struct answer *answer) {
     }
     bool is_bound = false;
     struct str batch = answer_batch_text(a, &answer->plan), gpu = show_gpu_name(card->gpu.name);
-    struct str memory = answer_memory_text(a, &m), without = answer_uncounted(q, answer, &is_bound);
+    struct str memory = answer_memory_text(a, &m), without = uncounted(q, answer, &is_bound);
     // Of what fits sharding and offload leave less: said as a bound.
     bool is_most = false;
     if (without.len == 0 && question_uncounted(q, false, &is_most).len > 0 && is_most)

@@ -164,8 +164,10 @@ bool config_reader_deepspeed(struct reader *r) {
     struct config_node *map = is_own ? config_node_follow(own) : file;
     struct config_node *zero = map ? item(map, "zero_optimization") : NULL;
     if (zero) check_zero(r, zero);
-    if (!file) compare_launchers(r);
-    if (!file) return false;
+    if (!file) {
+        compare_launchers(r);
+        return false;
+    }
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) compare_number(r, file, &pairs[i]);
     compare_total(r, file);
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
