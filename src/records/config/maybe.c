@@ -141,36 +141,79 @@ static int name_all(struct reader *r, enum config_role role, struct str words,
 
 // --- Slips of the pen ----------------------------------------------------------------------------
 
+enum { SLIPS_MOST = 2 };
+
 // A slip is a letter, of a long name two: more of them are another name.
 static bool is_slip(struct str typed, struct str name) {
     enum { LEAST = 7, LONG = 16 };
     const ptrdiff_t more = typed.len > name.len ? typed.len - name.len : name.len - typed.len;
-    const int most = typed.len < LONG ? 1 : 2;
+    const int most = typed.len < LONG ? 1 : SLIPS_MOST;
     return typed.len >= LEAST && more <= most && near_distance(typed, name) <= most;
 }
 
-static void name_slip(struct reader *r, struct str place) {
-    const struct str wanted = config_last_key(place);
-    for (ptrdiff_t i = 0; i < r->scope.count; i++) {
-        const struct entry *e = &r->scope.entries[i];
-        if (str_equal(e->key->text, wanted) || !is_slip(e->key->text, wanted)) continue;
-        if (e->evaluation || !config_scope_holds(&r->scope, e) || is_read(r, e)) continue;
-        config_reader_warn(r, "%.*s: %.*s is not read: is %.*s meant?",
-                           STR_ARG(config_node_place(r->arena, r->config, e->key)),
-                           STR_ARG(config_path_join(r->arena, e->path, e->key->text)),
-                           STR_ARG(wanted));
+// Which letters and digits a name has, as bits: each letter of difference changes two of them at
+// most, so that of a million keys few are compared letter by letter.
+static uint64_t letters_of(struct str name) {
+    uint64_t letters = 0;
+    for (ptrdiff_t i = 0; i < name.len; i++) {
+        const unsigned char c = (unsigned char)name.p[i];
+        if (c != ' ' && c != '-' && c != '_')
+            letters |= UINT64_C(1) << (c & 31) << (c < '@' ? 32 : 0);
     }
+    return letters;
 }
 
-// Keys that are nearly those of a role which is taken by default.
-static void name_slips(struct reader *r) {
+struct wanted {
+    struct str name;
+    uint64_t letters;
+};
+struct wanted_list {
+    struct wanted *items;
+    ptrdiff_t count, capacity;
+};
+
+static void want(struct reader *r, struct wanted_list *all, struct str name) {
+    for (ptrdiff_t i = 0; i < all->count; i++) {
+        if (str_equal(all->items[i].name, name)) return;
+    }
+    *arena_push(r->arena, &all->items, &all->count, &all->capacity) =
+        (struct wanted){name, letters_of(name)};
+}
+
+// The keys of the roles that are taken by default.
+static struct wanted_list all_wanted(struct reader *r) {
+    struct wanted_list all = {0};
     for (int role = 0; role < CONFIG_ROLES; role++) {
         const struct config_value *v = &r->reading->values[role];
         struct str places = r->dialect->roles[role].places;
-        struct str_list all = {0};
+        struct str_list every = {0};
         while (v->line <= 0 && role != CONFIG_PRECISION && places.len > 0)
-            config_braces_expand(r->arena, str_cut(&places, ' '), &all);
-        for (ptrdiff_t i = 0; i < all.count; i++) name_slip(r, all.items[i]);
+            config_braces_expand(r->arena, str_cut(&places, ' '), &every);
+        for (ptrdiff_t i = 0; i < every.count; i++) want(r, &all, config_last_key(every.items[i]));
+    }
+    return all;
+}
+
+static bool may_be_slip(uint64_t typed, uint64_t name) {
+    return __builtin_popcountll(typed ^ name) <= 2 * SLIPS_MOST;
+}
+
+// Keys that are nearly one of those.
+static void name_slips(struct reader *r) {
+    const struct wanted_list wanted = all_wanted(r);
+    for (ptrdiff_t i = 0; i < r->scope.count; i++) {
+        const struct entry *e = &r->scope.entries[i];
+        const uint64_t letters = letters_of(e->key->text);
+        for (ptrdiff_t j = 0; j < wanted.count; j++) {
+            const struct str name = wanted.items[j].name;
+            if (!may_be_slip(letters, wanted.items[j].letters)) continue;
+            if (str_equal(e->key->text, name) || !is_slip(e->key->text, name)) continue;
+            if (e->evaluation || !config_scope_holds(&r->scope, e) || is_read(r, e)) continue;
+            config_reader_warn(r, "%.*s: %.*s is not read: is %.*s meant?",
+                               STR_ARG(config_node_place(r->arena, r->config, e->key)),
+                               STR_ARG(config_path_join(r->arena, e->path, e->key->text)),
+                               STR_ARG(name));
+        }
     }
 }
 
