@@ -19,7 +19,7 @@ class Fit(Fitting):
             f.write(text)
         command = [sys.executable, os.path.join(examples.EXAMPLES, "plain", "train.py"), "--config", "{config}", "--workers", "0",
                    "--device", "cpu", "--output", "{scratch}"]
-        answer = self.confirmed(command, 700, "--config", config, "--test-only")
+        answer = self.confirmed(command, 700, "--config", config, "--test-only", next_batch=lambda batch: 2 * batch)
         self.assertEqual({t["batch_size"] * t["gradient_accumulation_steps"] for t in answer["trials"]}, {64})
         with open(config, encoding="utf-8") as f:
             self.assertEqual(f.read(), text)
