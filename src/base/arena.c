@@ -29,11 +29,10 @@ static bool arena_is_large(ptrdiff_t bytes) {
     return bytes > ARENA_CHUNK_BYTES;
 }
 
-static void arena_add_chunk(struct arena *a, ptrdiff_t bytes) {
-    bool is_large = arena_is_large(bytes);
-    size_t size = (size_t)(is_large ? bytes : ARENA_CHUNK_BYTES);
+static void arena_add_chunk(struct arena *a, ptrdiff_t bytes, bool is_zero) {
+    size_t size = (size_t)(arena_is_large(bytes) ? bytes : ARENA_CHUNK_BYTES);
     struct arena_chunk *chunk =
-        is_large ? calloc(1, sizeof *chunk + size) : malloc(sizeof *chunk + size);
+        is_zero ? calloc(1, sizeof *chunk + size) : malloc(sizeof *chunk + size);
     if (!chunk) arena_exhausted(a);
     chunk->older = a->chunks;
     a->chunks = chunk;
@@ -41,18 +40,28 @@ static void arena_add_chunk(struct arena *a, ptrdiff_t bytes) {
     a->end = a->next + size;
 }
 
-void *arena_alloc(struct arena *a, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count) {
+static void *arena_take(struct arena *a, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count,
+                        bool is_zero) {
     if (count < 0 || (count > 0 && size > (PTRDIFF_MAX - 4096) / count)) arena_exhausted(a);
     ptrdiff_t bytes = size * count;
     ptrdiff_t pad = a->next ? (ptrdiff_t)(-(uintptr_t)a->next & (uintptr_t)(align - 1)) : 0;
     bool is_fresh = !a->next || bytes > a->end - a->next - pad;
+    bool comes_zero = is_zero && is_fresh && arena_is_large(bytes);
     if (is_fresh) {
-        arena_add_chunk(a, bytes);
+        arena_add_chunk(a, bytes, comes_zero);
         pad = 0;
     }
     char *p = a->next + pad;
     a->next = p + bytes;
-    return is_fresh && arena_is_large(bytes) ? p : memset(p, 0, (size_t)bytes);
+    return is_zero && !comes_zero ? memset(p, 0, (size_t)bytes) : p;
+}
+
+void *arena_alloc(struct arena *a, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count) {
+    return arena_take(a, size, align, count, true);
+}
+
+void *arena_alloc_raw(struct arena *a, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count) {
+    return arena_take(a, size, align, count, false);
 }
 
 void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count,

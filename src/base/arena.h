@@ -27,6 +27,11 @@ void *arena_alloc(struct arena *a, ptrdiff_t size, ptrdiff_t align, ptrdiff_t co
 #define arena_new(a, type, count) \
     ((type *)arena_alloc((a), (ptrdiff_t)sizeof(type), (ptrdiff_t) _Alignof(type), (count)))
 
+// The same with whatever was there: for a large array each item of which is set before it is read.
+void *arena_alloc_raw(struct arena *a, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count);
+#define arena_new_raw(a, type, count) \
+    ((type *)arena_alloc_raw((a), (ptrdiff_t)sizeof(type), (ptrdiff_t) _Alignof(type), (count)))
+
 // Doubles an array that is full; use through arena_push.
 void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count,
                  ptrdiff_t *capacity);

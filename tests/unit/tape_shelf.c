@@ -9,7 +9,7 @@
 static struct tape_shelf open_shelf(struct arena *a) {
     struct tape_shelf s;
     struct fail why = {0};
-    if (tape_shelf_open(a, NULL, &s, &why) < 0) fail_msg("%s", why.message);
+    if (tape_shelf_open(a, NULL, STR(""), &s, &why) < 0) fail_msg("%s", why.message);
     return s;
 }
 
@@ -26,7 +26,8 @@ static void every_template_is_what_its_row_says(void **state) {
         struct arena_mark mark = arena_mark(&a);
         struct tape_template *t;
         struct fail why = {0};
-        if (tape_shelf_load(&a, &s, e, &t, &why) < 0) fail_msg("%s", why.message);
+        if (tape_shelf_load(&a, NULL, e, &t, &why) < 0 || tape_template_check(&a, t, &why) < 0)
+            fail_msg("%s", why.message);
         const struct tape_header *h = tape_template_header(t);
         assert_true(str_equal(h->precision, row->precision));
         assert_true(str_equal(h->adapter, row->adapter));
@@ -41,12 +42,25 @@ static void every_template_is_what_its_row_says(void **state) {
     }
 }
 
+static void a_family_has_its_own_rows_and_no_other(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_shelf all = open_shelf(&a), own;
+    ptrdiff_t count = 0;
+    for (ptrdiff_t i = 0; i < all.count; i++)
+        count += str_equal(all.entries[i].family, STR("qwen2")); // qwen2_moe has the word, too
+    assert_int_equal(tape_shelf_open(&a, NULL, STR("qwen2"), &own, NULL), 0);
+    assert_true(count > 0);
+    assert_int_equal(own.count, count);
+    for (ptrdiff_t i = 0; i < own.count; i++) assert_true(str_is(own.entries[i].family, "qwen2"));
+}
+
 static void a_folder_without_an_index_is_an_error(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct tape_shelf s;
     struct fail why = {0};
-    assert_true(tape_shelf_open(&a, "/nonexistent", &s, &why) < 0);
+    assert_true(tape_shelf_open(&a, "/nonexistent", STR("llama"), &s, &why) < 0);
     assert_true(strlen(why.message) > 0);
 }
 
@@ -54,6 +68,7 @@ int main(int argc, char **argv) {
     if (argc > 1) every = atoi(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_template_is_what_its_row_says),
+        cmocka_unit_test(a_family_has_its_own_rows_and_no_other),
         cmocka_unit_test(a_folder_without_an_index_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -389,8 +389,9 @@ struct str history_correct(struct history *h, const struct tape_store *tapes, st
     struct store_run *runs = NULL;
     ptrdiff_t count = 0;
     if (!h->store || filter.gpu.len == 0) return (struct str){0};
-    if (forecast_find_model(h->arena, tapes, model, &m, NULL) < 0) return (struct str){0};
     if (store_find(h->store, h->arena, &filter, &runs, &count, NULL) < 0) return (struct str){0};
+    bool is_known = count > 0 && forecast_find_model(h->arena, tapes, model, &m, NULL) == 0;
+    if (!is_known) return (struct str){0};
     double *ratios = arena_new(h->arena, double, count + 1);
     count = same_torch(runs, count);
     ptrdiff_t own = of_model(runs, count, m.name, ratios);

@@ -96,8 +96,10 @@ static int find_tape(struct forecast *f, const struct plan *p, bool is_single,
     bool writes_on = p->generates && f->shape && str_is(f->shape->kind, "decoder");
     bool may_be_filled = f->shape && (!p->inference || writes_on);
     int rc = 0;
-    if (!forecast_is_own(f->cache, p->model))
+    bool has_tapes = !str_equal(f->model.name, f->cache->unrecorded);
+    if (!forecast_is_own(f->cache, p->model) && has_tapes)
         t->entry = forecast_match(f->cache->store, p, &f->model, &obstacle);
+    if (!t->entry && !obstacle) f->cache->unrecorded = f->model.name;
     if (t->entry) rc = load_recording(f, p, t, why);
     if (rc < 0 || (t->entry && !t->is_upper_bound)) return rc;
     if (may_be_filled && forecast_fill_template(f, p, is_single, t, t->entry ? NULL : why) == 0)

@@ -50,14 +50,14 @@ struct forecast_cache {
     // A model that is a file of the user's own: as the plan calls it, and its shape.
     struct str own_name;
     const struct shape *own_shape;
-    const char *templates;        // the folder of templates; NULL: those shipped
-    struct tape_shelf *shelf;     // the last three are made when first asked
-    struct shape_table *shapes;   //
-    struct forecast_words *words; // what a template is for, of each of the shelf
+    const char *templates;            // the folder of templates; NULL: those shipped
+    struct forecast_family *families; // both are made when first asked
+    struct shape_table *shapes;
     // The name that was last looked up, what it is, and forecast_find_model's code.
     struct str asked;
     struct forecast_model model;
     int model_code;
+    struct str unrecorded; // the model that was last found to have no tape
     struct arena *tapes; // what is loaded and made from now on is there; NULL: in the arena
     struct forecast_loaded **items;
     ptrdiff_t count, capacity;

@@ -74,8 +74,16 @@ void forecast_note_update(struct forecast *f, const struct plan *p, struct forec
 // Templates of T5 are for lengths that are multiples of it: torch's sdpa pads the bias of others
 // (aten/src/ATen/native/transformers/attention.cpp, pad_bias).
 enum { FORECAST_BIASED_BY = 16 };
-// The templates, once they are asked for: the table is long.
-int forecast_open_shelf(struct forecast_cache *cache, struct fail *why);
+// The templates of a family, or of all where it is empty, and what each is for, made when first
+// asked: each way that might help asks again.
+struct forecast_family {
+    struct str name;
+    struct tape_shelf shelf;
+    struct forecast_words *words;
+    struct forecast_family *next;
+};
+int forecast_open_family(struct forecast_cache *cache, struct str name,
+                         struct forecast_family **ret, struct fail *why);
 // The families that have templates of the plan's sharding. Returns what fail_hint does.
 int forecast_shard_hint(struct forecast *f, const struct plan *p, struct fail *why);
 // Of the gradients that are there when the optimizer comes.

@@ -187,7 +187,7 @@ int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf
     if (known.text)
         l->template = known.text->template;
     else
-        rc = tape_shelf_load(tapes_of(cache), cache->shelf, entry, &l->template, why);
+        rc = tape_shelf_load(tapes_of(cache), cache->templates, entry, &l->template, why);
     if (rc == 0) rc = instantiate(cache, l, known.alike, why);
     if (rc == 0) *ret_loaded = keep(cache, l);
     return rc;

@@ -100,11 +100,15 @@ static int open_shapes(struct forecast_cache *cache, struct fail *why) {
     return rc;
 }
 
-int forecast_open_shelf(struct forecast_cache *cache, struct fail *why) {
-    if (cache->shelf) return 0;
-    struct tape_shelf *shelf = arena_new(cache->arena, struct tape_shelf, 1);
-    int rc = tape_shelf_open(cache->arena, cache->templates, shelf, why);
-    if (rc == 0) cache->shelf = shelf;
+int forecast_open_family(struct forecast_cache *cache, struct str name,
+                         struct forecast_family **ret, struct fail *why) {
+    struct forecast_family *f = cache->families;
+    while (f && !str_equal(f->name, name)) f = f->next;
+    if ((*ret = f)) return 0;
+    *ret = f = arena_new(cache->arena, struct forecast_family, 1);
+    *f = (struct forecast_family){.name = name, .next = cache->families};
+    int rc = tape_shelf_open(cache->arena, cache->templates, name, &f->shelf, why);
+    if (rc == 0) cache->families = f;
     return rc;
 }
 
@@ -121,11 +125,8 @@ int forecast_shape(struct forecast_cache *cache, struct str model, const struct 
     if (str_starts(model, STR("hf:"))) model = str_slice(model, 3, model.len);
     const struct shape *s = is_own ? cache->own_shape : shape_find(cache->shapes, model);
     if (!s || !shape_is_plain(cache->shapes, s)) return 0;
-    struct str family = shape_template(cache->shapes, s);
-    rc = forecast_open_shelf(cache, why); // only for a model that has a shape: it is long
-    if (rc < 0) return rc;
-    for (ptrdiff_t i = 0; i < cache->shelf->count; i++) {
-        if (str_equal(cache->shelf->entries[i].family, family)) *ret_shape = s;
-    }
-    return 0;
+    struct forecast_family *family;
+    rc = forecast_open_family(cache, shape_template(cache->shapes, s), &family, why);
+    if (rc == 0 && family->shelf.count > 0) *ret_shape = s;
+    return rc;
 }

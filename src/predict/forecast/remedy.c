@@ -244,6 +244,14 @@ static struct str four_bits_cost(const struct plan *from, const struct plan *to,
     return is_torchao ? STR("needs torchao; weights are made anew in each pass") : str_of(cost);
 }
 
+// Whether it runs in less than is needed now. One replay, where to find what it needs takes many.
+static bool saves(const struct forecast *changed, const struct forecast_card *card,
+                  const struct forecast_tape *t, int64_t batch, int64_t needed_now) {
+    const double factor = card->correction.runs > 0 ? card->correction.factor : 1;
+    const int64_t less = (int64_t)((double)needed_now / factor) - forecast_extra(card, t) - 1;
+    return forecast_runs(t->loaded, batch, changed->plan.classes, less);
+}
+
 static int try_remedy(struct forecast *f, const struct forecast_card *card,
                       const struct remedy *row, int64_t batch, int64_t accumulation,
                       int64_t needed_now, struct forecast_remedies *list) {
@@ -260,6 +268,7 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card,
     // No tape matches the changed plan: then nothing is said about it.
     if (forecast_open(f->cache, &plan, &changed, NULL) < 0) return 0;
     if (forecast_tape(&changed, batch, accumulation, &t, NULL) < 0 || t->is_larger) return 0;
+    if (!saves(&changed, card, t, batch, needed_now)) return 0;
     int rc = forecast_at(&changed, card, batch, accumulation, &peak, NULL);
     if (rc < 0 || peak.needed_bytes >= needed_now) return rc < 0 ? rc : 0;
     *arena_push(f->arena, &list->items, &list->count, &list->capacity) = (struct forecast_remedy){

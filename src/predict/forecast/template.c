@@ -35,7 +35,8 @@ struct forecast_words {
 struct wish {
     const struct plan *asked, *plan; // the latter is what a template is sought for
     const struct shape *shape;
-    struct str family, linear; // whose templates it has; its layers
+    struct forecast_family *family; // whose templates it has
+    struct str linear;              // its layers
     struct forecast_words words;
     int64_t positions; // rows of its table; 0: it has none
     bool is_single;
@@ -169,14 +170,9 @@ static struct forecast_words words_of_template(const struct tape_shelf_entry *e)
     });
 }
 
-// Made when first asked for: each way that might help asks again.
-static const struct forecast_words *template_words(struct forecast_cache *cache,
+static const struct forecast_words *template_words(const struct forecast_family *f,
                                                    const struct tape_shelf_entry *e) {
-    if (!cache->words)
-        cache->words = arena_new(cache->arena, struct forecast_words, cache->shelf->count);
-    struct forecast_words *words = &cache->words[e - cache->shelf->entries];
-    if (words->of[SETTING].len == 0) *words = words_of_template(e);
-    return words;
+    return &f->words[e - f->shelf.entries];
 }
 
 // All in fp16 is as large as all in bf16, but in models of two halves, whose layers are cut off at
@@ -221,8 +217,15 @@ static struct forecast_words wanted_words(const struct plan *p, const struct sha
     return words;
 }
 
-static bool is_of_family(const struct tape_shelf_entry *e, struct str family) {
-    return str_equal(e->family, family);
+static int open_family(struct forecast_cache *cache, struct wish *w, struct fail *why) {
+    struct str name = shape_template(cache->shapes, w->shape);
+    int rc = forecast_open_family(cache, name, &w->family, why);
+    struct forecast_family *f = w->family;
+    if (rc < 0 || f->words) return rc;
+    f->words = arena_new(cache->arena, struct forecast_words, f->shelf.count);
+    for (ptrdiff_t i = 0; i < f->shelf.count; i++)
+        f->words[i] = words_of_template(&f->shelf.entries[i]);
+    return 0;
 }
 
 // 0: as wished.
@@ -250,16 +253,15 @@ static int nearness(const struct tape_shelf_entry *e, const struct wish *w) {
     return 2 * e->is_single + (e->is_fused == w->plan->fused);
 }
 
-static const struct tape_shelf_entry *choose(struct forecast_cache *cache, const struct wish *w,
-                                             int *ret_farthest) {
-    const struct tape_shelf *shelf = cache->shelf;
+static const struct tape_shelf_entry *choose(const struct wish *w, int *ret_farthest) {
+    const struct tape_shelf *shelf = &w->family->shelf;
     const struct tape_shelf_entry *best = NULL;
     int excess, least = 0;
     *ret_farthest = 0;
     for (ptrdiff_t i = 0; i < shelf->count; i++) {
         const struct tape_shelf_entry *e = &shelf->entries[i];
-        if (!is_of_family(e, w->family) || (e->is_single && !w->is_single)) continue;
-        int far = reach(template_words(cache, e), w, &excess);
+        if (e->is_single && !w->is_single) continue;
+        int far = reach(template_words(w->family, e), w, &excess);
         if (far > *ret_farthest) *ret_farthest = far;
         if (far < PROPERTIES || (best && excess > least)) continue;
         if (best && excess == least && nearness(e, w) <= nearness(best, w)) continue;
@@ -270,16 +272,13 @@ static const struct tape_shelf_entry *choose(struct forecast_cache *cache, const
 }
 
 // "bf16, amp-bf16": what templates have that are as wished up to this property.
-static struct str others(struct forecast_cache *cache, const struct wish *w, int property) {
-    const struct tape_shelf *shelf = cache->shelf;
-    struct arena *a = cache->arena;
+static struct str others(struct arena *a, const struct wish *w, int property) {
+    const struct forecast_family *f = w->family;
     struct str_list list = {0};
     struct buf text = buf_new(a);
     int excess;
-    for (ptrdiff_t i = 0; i < shelf->count; i++) {
-        const struct tape_shelf_entry *e = &shelf->entries[i];
-        if (!is_of_family(e, w->family)) continue;
-        const struct forecast_words *has = template_words(cache, e);
+    for (ptrdiff_t i = 0; i < f->shelf.count; i++) {
+        const struct forecast_words *has = &f->words[i];
         if (reach(has, w, &excess) < property) continue;
         const struct str word = forecast_split_words(has->of[property]);
         if (str_list_has(&list, word)) continue;
@@ -309,10 +308,11 @@ int forecast_shard_hint(struct forecast *f, const struct plan *p, struct fail *w
     struct str shard = shard_text(p->shard);
     struct str_list families = {0};
     struct buf text = buf_new(f->arena);
-    int code = forecast_open_shelf(f->cache, why); // of a model without templates nobody has
+    struct forecast_family *all;
+    int code = forecast_open_family(f->cache, (struct str){0}, &all, why);
     if (code < 0) return code;
-    for (ptrdiff_t i = 0; i < f->cache->shelf->count; i++) {
-        const struct tape_shelf_entry *e = &f->cache->shelf->entries[i];
+    for (ptrdiff_t i = 0; i < all->shelf.count; i++) {
+        const struct tape_shelf_entry *e = &all->shelf.entries[i];
         if (!str_equal(shard_text(e->entry.header.shard), shard) ||
             str_list_has(&families, e->family))
             continue;
@@ -335,8 +335,7 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     }
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), properties[property].name,
-             STR_ARG(forecast_split_words(w->words.of[property])),
-             STR_ARG(others(f->cache, w, property)));
+             STR_ARG(forecast_split_words(w->words.of[property])), STR_ARG(others(a, w, property)));
     // The recorder has no four bits over FSDP2 either.
     bool is_recorded = plan_fsdp_offloads(w->plan->shard) &&
                        (plan_fsdp(w->plan->shard) == 1 || w->plan->quant.len == 0);
@@ -388,7 +387,7 @@ static void set_entry(struct forecast *f, const struct wish *w, const struct tap
 
 static void note_bounds(struct forecast *f, const struct wish *w, const struct tape_shelf_entry *e,
                         struct forecast_tape *t) {
-    const struct forecast_words *has = template_words(f->cache, e);
+    const struct forecast_words *has = template_words(w->family, e);
     for (int i = 0; i < PROPERTIES; i++) {
         if (excess_of(i, has, w) == 0) continue;
         t->is_upper_bound = true;
@@ -455,26 +454,27 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     struct wish w = {.asked = p,
                      .plan = &trained,
                      .shape = f->shape,
-                     .family = shape_template(shapes, f->shape),
                      .linear = shape_linear(shapes, f->shape),
                      .words = wanted_words(&trained, f->shape, shape_setting(shapes, f->shape)),
                      .positions = shape_table_rows(shapes, f->shape),
                      .is_single = is_single};
     int64_t values[TAPE_DIM_COUNT] = {0};
     struct forecast_tape t = {0};
-    int farthest;
+    int farthest, rc;
     const int64_t longest = w.positions > 0 ? shape_longest(f->shape) : INT64_MAX;
     if (p->sequence_length > longest)
         return fail_set(why, FAIL_INPUT, "%.*s: %lld tokens, of %lld positions that it learned",
                         STR_ARG(p->model), (long long)p->sequence_length, (long long)longest);
-    const struct tape_shelf_entry *e = choose(f->cache, &w, &farthest);
+    rc = open_family(f->cache, &w, why);
+    if (rc < 0) return rc;
+    const struct tape_shelf_entry *e = choose(&w, &farthest);
     if (!e && plan_is_wide(&trained)) { // the other bytes are added then
         w.words.of[FROZEN] = words_of(&(struct traits){0}).of[FROZEN];
-        e = choose(f->cache, &w, &farthest);
+        e = choose(&w, &farthest);
     }
     if (!e) return not_covered(f, &w, farthest, why);
     int64_t lengths[2];
-    int rc = forecast_completion(p, &lengths[0], &lengths[1], why);
+    rc = forecast_completion(p, &lengths[0], &lengths[1], why);
     if (rc < 0) return rc;
     set_dimensions(&w, e, values);
     rc = forecast_split(p, w.shape, values, why);

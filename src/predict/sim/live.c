@@ -9,7 +9,7 @@
 // Allocations and frees alone, as numbers of allocations, those of frees inverted.
 static void find_changes(struct sim *s) {
     const struct tape *t = s->tape;
-    s->changes = arena_new(s->arena, int32_t, t->alloc_count * 2);
+    s->changes = arena_new_raw(s->arena, int32_t, t->alloc_count * 2);
     for (int32_t i = 0; i < t->event_count; i++) {
         const struct tape_event *e = &t->events[i];
         if (e->kind == TAPE_ALLOC) s->changes[s->change_count++] = e->index;

@@ -14,8 +14,8 @@ static uint32_t todo_of(const struct tape *t, const struct tape_event *e, int32_
 
 static void assign_slots(struct sim *s, struct arena *scratch) {
     const struct tape *t = s->tape;
-    int32_t *slots = arena_new(scratch, int32_t, t->alloc_count);
-    int32_t *spare = arena_new(scratch, int32_t, t->alloc_count), spare_count = 0;
+    int32_t *slots = arena_new_raw(scratch, int32_t, t->alloc_count);
+    int32_t *spare = arena_new_raw(scratch, int32_t, t->alloc_count), spare_count = 0;
     for (int32_t i = 0; i < t->event_count; i++) {
         const struct tape_event *e = &t->events[i];
         int32_t slot = 0;
@@ -46,11 +46,11 @@ struct sim *sim_prepare(struct arena *a, const struct tape *t, const struct sim_
     s->arena = a;
     s->tape = t;
     s->batch = INT64_MIN; // no sizes yet
-    s->todo = arena_new(a, uint32_t, t->event_count);
-    s->sizes = arena_new(a, int64_t, t->alloc_count);
-    s->c = arena_new(a, int64_t, t->alloc_count);
-    s->k = arena_new(a, int64_t, t->alloc_count);
-    s->sloped = arena_new(a, int32_t, t->alloc_count);
+    s->todo = arena_new_raw(a, uint32_t, t->event_count);
+    s->sizes = arena_new_raw(a, int64_t, t->alloc_count);
+    s->c = arena_new_raw(a, int64_t, t->alloc_count);
+    s->k = arena_new_raw(a, int64_t, t->alloc_count);
+    s->sloped = arena_new_raw(a, int32_t, t->alloc_count);
     copy_sizes(s);
     assign_slots(s, &scratch);
     s->blocks = arena_new(a, int32_t, s->slot_count);

@@ -35,13 +35,13 @@ static struct saved_place *place_for(struct sim_saved *saved, int64_t capacity) 
 static void make_room(struct sim_saved *saved, struct saved_place *p, const struct sim *s) {
     struct arena *a = saved->arena;
     if (!p->sets) {
-        p->sets = arena_new(a, struct cache_set, s->cache.pool_count);
-        p->slots = arena_new(a, int32_t, s->slot_count);
-        p->phases = arena_new(a, struct sim_phase, s->phase_most);
+        p->sets = arena_new_raw(a, struct cache_set, s->cache.pool_count);
+        p->slots = arena_new_raw(a, int32_t, s->slot_count);
+        p->phases = arena_new_raw(a, struct sim_phase, s->phase_most);
     }
     if (p->capacity < s->cache.block_count) {
         p->capacity = s->cache.block_capacity;
-        p->blocks = arena_new(a, struct cache_block, p->capacity);
+        p->blocks = arena_new_raw(a, struct cache_block, p->capacity);
     }
 }
 

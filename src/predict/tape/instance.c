@@ -398,8 +398,8 @@ static void make_room(struct builder *b) {
     }
     b->event_capacity = events < ROOM_MOST ? events : ROOM_MOST;
     b->alloc_capacity = allocs < ROOM_MOST ? allocs : ROOM_MOST;
-    b->events = arena_new(b->arena, struct tape_event, b->event_capacity);
-    b->allocs = arena_new(b->arena, struct tape_alloc, b->alloc_capacity);
+    b->events = arena_new_raw(b->arena, struct tape_event, b->event_capacity);
+    b->allocs = arena_new_raw(b->arena, struct tape_alloc, b->alloc_capacity);
     b->id_room = b->alloc_capacity > 0 ? b->alloc_capacity : 1;
     b->ids = tape_id_map_new(b->scratch, b->id_room);
     b->straight_ids = arena_new(b->scratch, struct straight, b->t->op_count);

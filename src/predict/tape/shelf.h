@@ -17,12 +17,14 @@ struct tape_shelf_entry {
     bool is_fused;           // the optimizer
 };
 struct tape_shelf {
-    struct str folder; // where bundles are; empty: the program's own data
     struct tape_shelf_entry *entries;
     ptrdiff_t count, capacity;
 };
 
+// Those of one family, or of all where it is empty: the table has thousands of rows. The folder
 // NULL stands for the program's own; a program built without data/templates has none.
-int tape_shelf_open(struct arena *a, const char *folder, struct tape_shelf *ret, struct fail *why);
-int tape_shelf_load(struct arena *a, const struct tape_shelf *s, const struct tape_shelf_entry *e,
+int tape_shelf_open(struct arena *a, const char *folder, struct str family, struct tape_shelf *ret,
+                    struct fail *why);
+// An entry of a shelf of that folder.
+int tape_shelf_load(struct arena *a, const char *folder, const struct tape_shelf_entry *e,
                     struct tape_template **ret, struct fail *why);

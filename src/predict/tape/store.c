@@ -118,8 +118,11 @@ static int read_entry(const struct tape_index *index, struct tape_entry *e, stru
                     STR_ARG(t->name), t->line);
 }
 
-int tape_index_next(struct tape_index *index, struct tape_entry *e, struct fail *why) {
-    int rc = tsv_next(&index->table, why);
+int tape_index_next(struct tape_index *index, struct str having, struct tape_entry *e,
+                    struct fail *why) {
+    int rc = 0;
+    for (struct str line; rc == 0 && tsv_line(&index->table, &line);)
+        if (str_find(line, having) >= 0) rc = tsv_split(&index->table, line, why);
     return rc == 1 ? read_entry(index, e, why) : rc;
 }
 

@@ -33,8 +33,10 @@ struct tape_entry;
 // Without rows where FOLDER is empty and the program was built without OWN.
 int tape_index_open(struct arena *a, struct str folder, const char *own, struct tape_index *ret,
                     struct fail *why);
-// As tsv_next, and the row's entry: where the text is, and what selects it.
-int tape_index_next(struct tape_index *index, struct tape_entry *e, struct fail *why);
+// As tsv_next of the rows that have the text (empty: of all), and the row's entry: where the text
+// is, and what selects it.
+int tape_index_next(struct tape_index *index, struct str having, struct tape_entry *e,
+                    struct fail *why);
 // The text of NAME in a folder, or where there is none in one of the program's own data.
 int tape_store_text(struct arena *a, struct str folder, const char *own, struct str name,
                     struct str *ret, struct fail *why);

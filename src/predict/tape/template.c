@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a template: line by line as a tape is read, and once through at the least value of every
-// dimension, so that what is wrong with its ids, blocks and sizes is known before it is used.
+// Reads a template, line by line as a tape is read.
 #include "predict/tape/template_int.h"
 
 #include "predict/tape/intern.h"
@@ -305,8 +304,7 @@ static int read_lines(struct reader *r, struct str text) {
     return 0;
 }
 
-// Once through, with the least that every dimension may be.
-static int check_least(struct arena *a, const struct tape_template *t, struct fail *why) {
+int tape_template_check(struct arena *a, const struct tape_template *t, struct fail *why) {
     ARENA_AUTO scratch = {.escape = a->escape};
     int64_t least[TAPE_DIM_COUNT];
     struct tape instance;
@@ -315,8 +313,8 @@ static int check_least(struct arena *a, const struct tape_template *t, struct fa
     return tape_instantiate(&scratch, t, least, &instance, why);
 }
 
-int tape_template_read(struct arena *a, struct str name, struct str bytes,
-                       struct tape_template **ret, struct fail *why) {
+int tape_template_parse(struct arena *a, struct str name, struct str bytes,
+                        struct tape_template **ret, struct fail *why) {
     struct tape_template *t = arena_new(a, struct tape_template, 1);
     struct str text;
     int code = tape_unpack(a, name, bytes, TAPE_TEXT_MAX, true, &text, why);
@@ -339,9 +337,14 @@ int tape_template_read(struct arena *a, struct str name, struct str bytes,
     code = read_lines(&r, str_slice(text, end + 1, text.len));
     t->piece_count = (int32_t)r.piece_count;
     t->name_count = (int32_t)r.name_count;
-    if (code == 0) code = check_least(a, t, why);
     if (code == 0) *ret = t;
     return code;
+}
+
+int tape_template_read(struct arena *a, struct str name, struct str bytes,
+                       struct tape_template **ret, struct fail *why) {
+    int code = tape_template_parse(a, name, bytes, ret, why);
+    return code == 0 ? tape_template_check(a, *ret, why) : code;
 }
 
 const struct tape_header *tape_template_header(const struct tape_template *t) {

@@ -49,6 +49,11 @@ struct tape_template;
 // `bytes`. FAIL_INPUT with "NAME:LINE: what was expected".
 int tape_template_read(struct arena *a, struct str name, struct str bytes,
                        struct tape_template **ret, struct fail *why);
+// Its two halves: line by line, and once through at the least value of every dimension, so that
+// what is wrong with its ids, blocks and sizes is known before it is used.
+int tape_template_parse(struct arena *a, struct str name, struct str bytes,
+                        struct tape_template **ret, struct fail *why);
+int tape_template_check(struct arena *a, const struct tape_template *t, struct fail *why);
 // Whether the bytes begin like one. What is neither is for tape_read to refuse.
 bool tape_is_template(struct arena *a, struct str name, struct str bytes);
 const struct tape_header *tape_template_header(const struct tape_template *t);
