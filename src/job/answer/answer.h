@@ -112,7 +112,7 @@ struct answer_word {
     enum show_tone tone;
 };
 struct answer_word answer_word(const struct question *q, const struct answer *answer);
-// Whether it is of the training that was asked for (question_uncounted).
+// Whether it is of the training that was asked for (question_whose).
 bool answer_is_counted(const struct question *q, const struct answer *answer);
 
 // Of the whole GPU, with what others hold.

@@ -397,8 +397,7 @@ struct str answer_breakdown_html(struct question *q, struct answer *answer) {
                               STR_ARG(answer->card.gpu.name), (long long)p->batch,
                               (long long)p->accumulation, plan_precision_name(p->precision)),
                    live.scripts, live.script_count);
-    html_verdict(&page, word.tone, str_of(word.name),
-                 peak_sentence(q, &h));
+    html_verdict(&page, word.tone, str_of(word.name), peak_sentence(q, &h));
     if (question_not_modelled(q).len > 0) html_paragraph(&page, SHOW_WARN, q->notes.items[0]);
     add_figures(q, answer, &page);
     add_chart(q, answer, &page);

@@ -117,9 +117,10 @@ json_t *answer_json(const struct answer *answer) {
 json_t *answer_document(struct question *q, const struct answer *answers, int count) {
     json_t *results = json_array();
     for (int i = 0; i < count; i++) {
-        json_t *result = answer_json(&answers[i]);
-        if (result)
-            json_object_set_new(result, "headline", json_text(answer_verdict_text(q, &answers[i])));
+        const struct answer *of = &answers[i];
+        json_t *result = answer_json(of);
+        json_object_set_new(result, "headline", json_text(answer_verdict_text(q, of)));
+        json_object_set_new(result, "counted", json_boolean(answer_is_counted(q, of)));
         json_array_append_new(results, result);
     }
     json_t *document =

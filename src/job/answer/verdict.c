@@ -55,15 +55,13 @@ enum answer_verdict answer_verdict(const struct answer *answer) {
     return m.worst_bytes <= m.usable_bytes ? ANSWER_FITS : ANSWER_TIGHT;
 }
 
-// What makes it another training than was asked for; empty: it is that one.
-static struct str uncounted(const struct question *q, const struct answer *answer,
-                            bool *ret_is_bound) {
-    return question_uncounted(q, answer_verdict(answer) != ANSWER_NOT, ret_is_bound);
+static enum question_whose whose(const struct question *q, const struct answer *answer,
+                                 struct str *ret_without) {
+    return question_whose(q, answer_verdict(answer) != ANSWER_NOT, ret_without);
 }
 
 bool answer_is_counted(const struct question *q, const struct answer *answer) {
-    bool is_bound;
-    return uncounted(q, answer, &is_bound).len == 0;
+    return whose(q, answer, NULL) <= QUESTION_OF_IT_AT_MOST;
 }
 
 struct answer_word answer_word(const struct question *q, const struct answer *answer) {
@@ -129,6 +127,10 @@ bool answer_is_busy(const struct answer *answer) {
 }
 
 static struct str sentence(struct question *q, const struct answer *answer) {
+    static const char *const bounds[] = {[QUESTION_OF_IT] = "",
+                                         [QUESTION_OF_IT_AT_MOST] = "at most ",
+                                         [QUESTION_OF_MORE] = "at most ",
+                                         [QUESTION_OF_ANOTHER] = "without it "};
     struct arena *a = q->arena;
     struct buf text = buf_new(a);
     const struct forecast_card *card = &answer->card;
@@ -138,23 +140,16 @@ static struct str sentence(struct question *q, const struct answer *answer) {
         buf_format(&text, _("%s held by others%s%.*s%s; "), unit_bytes(a, card->others_bytes).p,
                    is_known ? " (" : "", STR_ARG(card->others), is_known ? ")" : "");
     }
-    bool is_bound = false;
     struct str batch = answer_batch_text(a, &answer->plan), gpu = show_gpu_name(card->gpu.name);
-    struct str memory = answer_memory_text(a, &m), without = uncounted(q, answer, &is_bound);
-    // Of what fits sharding and offload leave less: said as a bound.
-    bool is_most = false;
-    if (without.len == 0 && question_uncounted(q, false, &is_most).len > 0 && is_most)
-        buf_format(&text, _("batch %.*s on %.*s: at most %.*s"), STR_ARG(batch), STR_ARG(gpu),
+    struct str memory = answer_memory_text(a, &m), without;
+    const enum question_whose it = whose(q, answer, &without);
+    const char *bound = say(bounds[it]);
+    if (it <= QUESTION_OF_IT_AT_MOST)
+        buf_format(&text, _("batch %.*s on %.*s: %s%.*s"), STR_ARG(batch), STR_ARG(gpu), bound,
                    STR_ARG(memory));
-    else if (without.len == 0)
-        buf_format(&text, _("batch %.*s on %.*s: %.*s"), STR_ARG(batch), STR_ARG(gpu),
-                   STR_ARG(memory));
-    else if (is_bound)
-        buf_format(&text, _("%.*s: batch %.*s on %.*s: at most %.*s"), STR_ARG(without),
-                   STR_ARG(batch), STR_ARG(gpu), STR_ARG(memory));
     else
-        buf_format(&text, _("%.*s: batch %.*s on %.*s: without it %.*s"), STR_ARG(without),
-                   STR_ARG(batch), STR_ARG(gpu), STR_ARG(memory));
+        buf_format(&text, _("%.*s: batch %.*s on %.*s: %s%.*s"), STR_ARG(without), STR_ARG(batch),
+                   STR_ARG(gpu), bound, STR_ARG(memory));
     add_worst(&m, &text);
     if (answer_host_is_short(answer))
         buf_format(&text, _("; the host has %s of the %s that offload needs"),

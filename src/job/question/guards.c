@@ -55,19 +55,21 @@ static bool raises(const struct plan *p, const struct config_guard *g) {
     return str_is(g->kind, "objective") || str_is(g->kind, "preference");
 }
 
-struct str question_uncounted(const struct question *q, bool fits, bool *ret_is_bound) {
+enum question_whose question_whose(const struct question *q, bool fits, struct str *ret_without) {
     struct buf text = buf_new(q->arena);
-    bool is_another = false, is_bound = true;
+    bool is_another = false, is_lower = false, is_bound = true;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!question_counts_out(q, g)) continue;
+        is_lower |= lowers(&q->plan, g, false);
         is_another |= fits ? raises(&q->plan, g) : lowers(&q->plan, g, false);
         is_bound &= lowers(&q->plan, g, true);
         if (str_find(buf_str(&text), g->what) < 0)
             buf_format(&text, "%s%.*s", text.count > 0 ? ", " : "", STR_ARG(g->what));
     }
-    *ret_is_bound = is_bound;
-    return is_another ? buf_str(&text) : (struct str){0};
+    if (ret_without) *ret_without = buf_str(&text);
+    if (is_another) return is_bound ? QUESTION_OF_MORE : QUESTION_OF_ANOTHER;
+    return is_lower && is_bound ? QUESTION_OF_IT_AT_MOST : QUESTION_OF_IT;
 }
 
 bool question_says_fused(const struct question *q) {

@@ -180,11 +180,17 @@ __attribute__((format(printf, 2, 3))) void question_say(struct question *q, cons
 // none. The first note says so, and begins with these words.
 #define QUESTION_NOT_MODELLED "not modelled: "
 struct str question_not_modelled(const struct question *q);
-// The same without its places, "ZeRO stage 3, LoRA", where it makes another training of what is
-// counted: of one that does not fit, where some of it lowers what a GPU holds; of one that fits,
-// where some of it adds to that. Empty: it does not. *ret_is_bound: all of it lowers, and surely, so
-// that the figures are upper bounds.
-struct str question_uncounted(const struct question *q, bool fits, bool *ret_is_bound);
+// Of which training a verdict is, for what is not modelled: of one that does not fit some of it may
+// lower what a GPU holds, of one that fits it may add to that; then it is another one's. Where all
+// of it lowers, and surely, the figures are upper bounds.
+enum question_whose {
+    QUESTION_OF_IT,         // of the one that was asked for
+    QUESTION_OF_IT_AT_MOST, // the same, of which the figures are bounds
+    QUESTION_OF_MORE,       // of another, which needs more: bounds, too
+    QUESTION_OF_ANOTHER,
+};
+// *ret_without: the same without its places, "ZeRO stage 3, LoRA"; may be NULL.
+enum question_whose question_whose(const struct question *q, bool fits, struct str *ret_without);
 // For a prediction that ends in an error and shows no notes: says the same on stderr. Returns rc.
 int question_failed(const struct question *q, int rc);
 // The guard that names another head than tapes and templates have; NULL: there is none.

@@ -168,7 +168,7 @@ static int judge_changed(struct fit_slurm *s, struct fail *why) {
         if (rc < 0) break;
         row->answer = s->answer = changed;
         row->verdict = answer_verdict_name(answer_verdict(changed));
-        row->fits = changed->fits;
+        row->fits = changed->fits && answer_is_counted(s->q, changed);
         if (!row->fits) continue;
         row->reason = (struct str){0};
         if (!s->chosen || kept_batch(s, row) > kept_batch(s, s->chosen)) s->chosen = row;
