@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/question/question.h"
 
+#include "base/near.h"
+
+enum { SLIP_MOST = 2 }; // letters by which the name of a layer may be missed
+
 static bool is_adapter(const struct config_guard *g) {
     static const char *const names[] = {"LoRA", "QLoRA", "PEFT adapter", NULL};
     return str_is(g->kind, "adapter") && str_is_one_of(g->what, names);
@@ -75,6 +79,30 @@ static struct str config_adapter(const struct question *q) {
                         plan_adapter_more(v[CONFIG_LORA_DROPOUT].number > 0, false));
 }
 
+// What of the adapter the config leaves open, and how it is said.
+static void say_open(struct question *q, bool has_bits) {
+    const struct config_value *rank = &q->reading.values[CONFIG_LORA_RANK];
+    const struct config_value *targets = &q->reading.values[CONFIG_LORA_TARGETS];
+    const char *name = has_bits ? "QLoRA" : "LoRA";
+    if (rank->type == CONFIG_ABSENT)
+        str_list_format(q->arena, &q->notes,
+                        "%s is not predicted: no key that is read says its rank (--key "
+                        "lora_rank=PATH reads another)",
+                        name);
+    else if (rank->integer < 1)
+        str_list_format(q->arena, &q->notes, "%s is not predicted: %.*s: %.*s is no rank", name,
+                        STR_ARG(rank->path), STR_ARG(rank->text));
+    else if (targets->type == CONFIG_ABSENT)
+        str_list_format(q->arena, &q->notes,
+                        "%s is not predicted: no key that is read says its layers (--key "
+                        "lora_targets=PATH reads another)",
+                        name);
+    else
+        str_list_format(q->arena, &q->notes,
+                        "%s is not predicted: %.*s: %.*s are no names of layers", name,
+                        STR_ARG(targets->path), STR_ARG(targets->text));
+}
+
 static void take_config(struct question *q) {
     bool has_adapter = false, has_bits = false, is_torchtunes = false;
     bool is_double = q->reading.values[CONFIG_DOUBLE_QUANT].boolean;
@@ -85,7 +113,10 @@ static void take_config(struct question *q) {
         is_double = is_double || str_is(g->value, NF4_TWICE);
         is_torchtunes = is_torchtunes || is_torchao(g);
     }
-    if (has_adapter && q->plan.adapter.len == 0) q->plan.adapter = config_adapter(q);
+    if (has_adapter && q->plan.adapter.len == 0) {
+        q->plan.adapter = config_adapter(q);
+        if (q->plan.adapter.len == 0) say_open(q, has_bits);
+    }
     if (!has_bits || q->plan.adapter.len == 0 || q->plan.quant.len > 0) return;
     q->plan.quant = is_torchtunes ? STR("nf4-torchao") : is_double ? STR("nf4-dq") : STR("nf4");
 }
@@ -113,6 +144,37 @@ void question_adapter_type(struct question *q) {
                      plan_adapter_more(plan_adapter_has_dropout(p->adapter), true));
 }
 
+static struct str nearest_layer(struct str name, struct str layers) {
+    struct str nearest = {0};
+    for (int least = SLIP_MOST + 1; layers.p;) {
+        struct str layer = str_cut(&layers, ',');
+        int distance = near_distance(name, layer);
+        if (distance < least) nearest = layer, least = distance;
+    }
+    return nearest;
+}
+
+// Of several names peft passes over those that no layer has (tuners_utils.py, inject_adapter): a
+// slip of one is said, and not counted. Where there is no other it is for the forecast to refuse;
+// what another family has may be a trainer's own name.
+static void drop_slips(struct question *q, const struct shape *shape, struct str layers) {
+    struct str adapter = q->plan.adapter, more = plan_adapter_rest(adapter);
+    struct buf kept = buf_new(q->arena), slips = buf_new(q->arena);
+    str_cut(&more, ':');
+    for (struct str rest = plan_adapter_targets(adapter); rest.p;) {
+        struct str name = str_cut(&rest, ','), meant = nearest_layer(name, layers);
+        bool is_slip = meant.len > 0 && !shape_knows_layer(q->tape_cache.shapes, name);
+        buf_format(is_slip ? &slips : &kept, "%s%.*s", (is_slip ? slips : kept).count ? "," : "",
+                   STR_ARG(name));
+        if (is_slip) buf_format(&slips, " (%.*s?)", STR_ARG(meant));
+    }
+    if (slips.count == 0 || kept.count == 0) return;
+    str_list_format(q->arena, &q->notes,
+                    "LoRA on %.*s: a %.*s has no such layer, and peft passes over it",
+                    STR_ARG(buf_str(&slips)), STR_ARG(shape->type));
+    q->plan.adapter = plan_adapter(q->arena, plan_adapter_rank(adapter), buf_str(&kept), more);
+}
+
 // All layers by their names, where the model's family has those.
 static void name_every_layer(struct question *q) {
     const struct shape *shape = NULL;
@@ -120,6 +182,7 @@ static void name_every_layer(struct question *q) {
     if (q->plan.adapter.len == 0) return;
     if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) == 0 && shape)
         layers = shape_linear(q->tape_cache.shapes, shape);
+    if (layers.len > 0) drop_slips(q, shape, layers);
     q->plan.adapter = plan_adapter_short(q->arena, q->plan.adapter, layers);
 }
 

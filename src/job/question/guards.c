@@ -47,12 +47,14 @@ static bool lowers(const struct plan *p, const struct config_guard *g, bool sure
     return str_is(g->kind, "parallel") || (is_adapter && p->adapter.len == 0);
 }
 
-// Models beside the one that is trained, pairs of texts, and what comes on top of what the plan
-// has.
+// Models beside the one that is trained, pairs of texts, all scores of attention at once, more of a
+// sample or of larger ones, and what comes on top of what the plan has.
 static bool raises(const struct plan *p, const struct config_guard *g) {
+    static const char *const kinds[] = {"objective", "preference", "attention",
+                                        "images",    "video",      "segmentation",
+                                        "batching",  "sizes",      NULL};
     bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
-    if (is_adapter) return p->adapter.len > 0;
-    return str_is(g->kind, "objective") || str_is(g->kind, "preference");
+    return is_adapter ? p->adapter.len > 0 : str_is_one_of(g->kind, kinds);
 }
 
 enum question_whose question_whose(const struct question *q, bool fits, struct str *ret_without) {

@@ -268,24 +268,36 @@ void question_add_engine(const struct plan *p, const struct gpu *gpu, struct gpu
     o->high_bytes += o->engine_bytes;
 }
 
-void question_loss_check(struct question *q, const struct question_options *o) {
+// What a config shares or moves away only takes bytes off a GPU: where a loss is counted without
+// it, that is what is left out (question_shard_check), and the figures are bounds.
+static bool is_covered(struct question *q, const struct question_options *o, struct fail *why) {
     struct forecast f;
+    struct plan whole = q->plan;
+    if (q->plan.model.len == 0) return false;
+    if (forecast_open(&q->tape_cache, &q->plan, &f, why) == 0) return true;
+    whole.shard = (struct str){0};
+    whole.tensor_parallel = whole.shard_ranks = 0;
+    bool is_by_config = q->plan.shard.len > 0 && !o->shard && plan_is_preference(q->plan.loss);
+    return is_by_config && forecast_open(&q->tape_cache, &whole, &f, NULL) == 0;
+}
+
+void question_loss_check(struct question *q, const struct question_options *o) {
     struct fail why = {0};
     take_completions(q);
     struct plan without = q->plan;
     if (o->loss || o->tape || q->plan.loss.len == 0) return;
     without.loss = (struct str){0};
-    bool is_covered = q->plan.model.len > 0;
-    if (is_covered) is_covered = forecast_open(&q->tape_cache, &q->plan, &f, &why) >= 0;
-    if (!is_covered && plan_is_preference(q->plan.loss) && why.hint[0])
+    if (is_covered(q, o, &why)) {
+        say_name(q);
+        return;
+    }
+    if (plan_is_preference(q->plan.loss) && why.hint[0])
         str_list_format(q->arena, &q->notes, "%s; %s", why.message, why.hint);
-    if (!is_covered && str_is(q->plan.loss, "linear"))
+    if (str_is(q->plan.loss, "linear"))
         str_list_format(q->arena, &q->notes,
                         "%s is counted as a loss of all logits at once, which needs more",
                         linear_loss);
-    if (!is_covered) {
-        q->plan = without;
-        question_weights(q);
-    }
+    q->plan = without;
+    question_weights(q);
     say_name(q);
 }

@@ -301,6 +301,9 @@ static int no_model(const struct question *q, struct fail *why) {
                          STR_ARG(likely->items[0]),
                          STR_ARG(shell_word(q->arena, likely->items[0])));
     }
+    if (q->config.format == CONFIG_PYTHON)
+        return fail_hint(why, "a program is not run: say what it sets, --model NAME, --seq-len N, "
+                              "--lora, --quant, --checkpointing, instead of the file");
     return fail_hint(
         why, "name it with --model NAME (batchfit list models), or its key with --key model=PATH");
 }

@@ -217,10 +217,6 @@ static struct str config_zero(struct question *q) {
         if (!put_number(&text, v, (enum plan_zero_number)i, &so_far)) return (struct str){0};
     }
     put_places(q, &text, stage);
-    if (stage == 3 && !has_numbers(q))
-        str_list_format(q->arena, &q->notes,
-                        "the config says no sizes of ZeRO stage 3: DeepSpeed's defaults are "
-                        "counted (transformers' \"auto\" needs less)");
     return buf_str(&text);
 }
 
@@ -281,6 +277,15 @@ static bool is_enough_alone(const struct question *q) {
     return plan_zero_read(q->plan.shard, &zero) && plan_zero_offloads(&zero);
 }
 
+static void say_sizes(struct question *q) {
+    struct plan_zero zero;
+    bool is_third = plan_zero_read(q->plan.shard, &zero) && zero.stage == 3;
+    if (is_third && !has_numbers(q) && swift_zero(q).len == 0)
+        str_list_format(q->arena, &q->notes,
+                        "the config says no sizes of ZeRO stage 3: DeepSpeed's defaults are "
+                        "counted (transformers' \"auto\" needs less)");
+}
+
 // What the config alone asks for is counted if it can be.
 static void check_config(struct question *q) {
     struct forecast f;
@@ -288,7 +293,10 @@ static void check_config(struct question *q) {
     const char *why = "the config does not say over how many GPUs (--gpus 8xh100, or --ranks 8)";
     if (q->plan.model.len == 0) why = "no model is named";
     if (q->plan.model.len > 0 && (q->plan.ranks > 1 || is_enough_alone(q))) {
-        if (forecast_open(&q->tape_cache, &q->plan, &f, &unserved) == 0) return;
+        if (forecast_open(&q->tape_cache, &q->plan, &f, &unserved) == 0) {
+            say_sizes(q);
+            return;
+        }
         why = unserved.message;
     }
     struct plan_zero zero;

@@ -333,7 +333,7 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
                  STR_ARG(w->plan->model), STR_ARG(targets), STR_ARG(w->shape->type));
         return fail_hint(why, "its linear layers: %.*s", STR_ARG(listed(a, w->linear)));
     }
-    fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
+    fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (available: %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), properties[property].name,
              STR_ARG(forecast_split_words(w->words.of[property])), STR_ARG(others(a, w, property)));
     // The recorder has no four bits over FSDP2 either.

@@ -72,6 +72,7 @@ int64_t shape_window(const struct shape *s);
 int64_t shape_kv_heads(const struct shape *s);
 // Its linear layers but the head, separated by commas, in a layer's order; empty: not known.
 struct str shape_linear(const struct shape_table *t, const struct shape *s);
+bool shape_knows_layer(const struct shape_table *t, struct str name); // of any family
 // "KEY VALUE": a setting besides the sizes that no template has; empty: there is none.
 struct str shape_setting(const struct shape_table *t, const struct shape *s);
 // Positions of a table that is learned, which no sequence can be longer than; 0: there is none.

@@ -162,6 +162,14 @@ const struct shape_family *shape_family_find(const struct shape_table *t, struct
     return NULL;
 }
 
+bool shape_knows_layer(const struct shape_table *t, struct str name) {
+    for (ptrdiff_t i = 0; i < t->files->count; i++) {
+        for (struct str rest = t->files->items[i].linear; rest.p;)
+            if (str_equal(str_cut(&rest, ','), name)) return true;
+    }
+    return false;
+}
+
 static struct str without_owner(struct str id) {
     struct str owner = str_cut(&id, '/');
     return id.p ? id : owner;
