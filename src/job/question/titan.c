@@ -74,13 +74,15 @@ int question_titan(struct question *q, const struct question_options *o, struct 
 
 int question_titan_ranks(const struct question *q, const struct question_options *o,
                          int64_t *ret_ranks, struct fail *why) {
-    int64_t by = q->plan.tensor_parallel > 1 ? q->plan.tensor_parallel : q->reading.sharing;
+    const int64_t tp = q->plan.tensor_parallel, sharing = q->reading.sharing;
+    const bool is_by_layers = tp > 1 && (o->tensor_parallel > 0 || sharing <= tp);
+    int64_t by = is_by_layers ? tp : sharing;
     *ret_ranks = o->ranks;
     if (!o->gpus_in_all || by < 2) return 0;
     if (o->ranks % by != 0)
         return fail_set(why, FAIL_INPUT, "%lld GPUs cannot be divided into groups of %lld that %s",
                         (long long)o->ranks, (long long)by,
-                        q->plan.tensor_parallel > 1 ? "split each layer" : "share each sample");
+                        is_by_layers ? "split each layer" : "share each sample");
     *ret_ranks = o->ranks / by;
     return 0;
 }

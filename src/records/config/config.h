@@ -235,8 +235,8 @@ struct config_reading {
     // reads, evaluation batches that stay as they are, …
     struct str_list warnings;
     struct str conflict; // what the trainer refuses, so that there is no training; empty: nothing
-    // Devices that share each sample (tensor, context and sequence parallel): ranks has been
-    // divided by them. 1: none do.
+    // Devices that share each sample (tensor, pipeline, context and sequence parallel): ranks has
+    // been divided by them. 1: none do.
     int64_t sharing;
 };
 

@@ -70,9 +70,15 @@ void config_reader_both_types(struct reader *r) {
 }
 
 void config_reader_sharing(struct reader *r) {
-    static const char *const places[] = {"**.parallelism_config_tp_size",
-                                         "**.parallelism_config_cp_size",
-                                         "**.parallelism_config_sp_size", NULL};
+    static const char *const accelerates[] = {"**.parallelism_config_tp_size",
+                                              "**.parallelism_config_cp_size",
+                                              "**.parallelism_config_sp_size", NULL};
+    // distributed/parallel_dims.py: those of data parallelism are what is left of all.
+    static const char *const titans[] = {"parallelism.tensor_parallel_degree",
+                                         "parallelism.pipeline_parallel_degree",
+                                         "parallelism.context_parallel_degree", NULL};
+    const bool is_titan = str_starts(r->dialect->id, STR("torchtitan"));
+    const char *const *places = is_titan ? titans : accelerates;
     struct config_value *ranks = &r->reading->values[CONFIG_RANKS];
     int64_t *by = &r->reading->sharing;
     *by = 1;
