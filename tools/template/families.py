@@ -92,6 +92,8 @@ KINDS = {
     "zero3": (_ZERO3, None),
     "zero3-lora": (_ZERO3, ""),
     "zero3-lora-dropout": (_ZERO3, ":all-linear:dropout"),
+    "zero-lora-qkvo-dropout": (_ZERO, _QKVO + ":dropout"),
+    "zero3-lora-qkvo-dropout": (_ZERO3, _QKVO + ":dropout"),
     "titan": (_TITAN, None),
     "titan-op": (dict(_TITAN, selective="op"), None),
     "titan-tp": (dict(_TITAN, tp=True), None),
@@ -179,27 +181,32 @@ EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only, 
 NO_FFN = ("qwen3_moe",)  # all of it is experts
 SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
-NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout", "qlora-fp32-dropout") for family in FUSED}
+NOT = {(family, True): ("fsdp2", "fsdp2-accumulating", "qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout", "qlora-fp32-dropout") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
 LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "t5": 4, "t5-gated": 4}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
+_ZERO_LORA = " zero-lora-dropout zero3-lora-dropout "
+_SHARDED_LORA = "fsdp2-lora-dropout fsdp2-lora-dropout-accumulating" + _ZERO_LORA
+_SHARDED_ATTENTION = _ZERO_LORA.replace("-dropout", "-qkvo-dropout")  # of experts
+_BOTH = " %s %s " % (_SHARDED, _SHARDED_LORA)
 _IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
 _WIDE = " lora-w32-dropout lora-w32-qv-dropout"
 _FP32 = " lora-fp32-dropout qlora-fp32-dropout"
 _CUT = " cut-full-amp cut-lora-dropout cut-qlora-dropout "
-FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16 + _WIDE + _FP32).split(),
-       "gemma2": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _SHARDED + " lora-bf16 lora-bf16-dropout qlora-torchao" + _WIDE + _FP32).split(),  # of liger-lora the first layer differs, of cut-qlora the last
-       "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT + _WIDE + _FP32).split(),
-       "gemma3": ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _FP32).split(),
-       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3 lora-w32-dropout " + _IN_BF16 + _CUT + _FP32).split(),
-       **dict.fromkeys("gpt2 gpt_neox".split(), ("full full-amp full-fp32 lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _FP32).split()),
-       **dict.fromkeys("olmo2 granite starcoder2 phi".split(), ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _FP32).split()),
-       **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
+_OF_GPT = "full full-amp full-fp32 lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _FP32 + " "
+FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16 + _BOTH + _WIDE + _FP32).split(),
+       "gemma2": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _BOTH + " lora-bf16 lora-bf16-dropout qlora-torchao" + _WIDE + _FP32).split(),  # of liger-lora the first layer differs, of cut-qlora the last
+       "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT + _BOTH + _WIDE + _FP32).split(),
+       "gemma3": ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout zero zero3 " + _ZERO_LORA + _FP32).split(),  # accelerate finds no layers to wrap for FSDP2
+       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora lora-w32-dropout " + _SHARDED + _ZERO_LORA + _IN_BF16 + _CUT + _FP32).split(),
+       "gpt2": (_OF_GPT + _BOTH).split(), "gpt_neox": (_OF_GPT + _SHARDED + _ZERO_LORA).split(),
+       **dict.fromkeys("olmo2 granite starcoder2 phi".split(), ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _BOTH + _FP32).split()),
+       **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout zero zero3".split()),  # its shared embedding is refused by FSDP2
        **dict.fromkeys(ENCODERS, "full-amp full-amp-foreach full-fp32-foreach".split()), "bert": "full-foreach full-amp full-amp-foreach full-fp32-foreach".split(),
-       "qwen2_moe": "full lora lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout".split(),
-       **dict.fromkeys("mixtral qwen3_moe".split(), ("full lora lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout " + _SHARDED).split())}
+       **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(),
+                       ("full lora lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s" % (_SHARDED, _SHARDED_ATTENTION)).split())}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
@@ -220,6 +227,7 @@ _OF_LLAMA = {("llama", True, False), ("llama", True, True), ("llama", False, Fal
 SOME.update({kind: _OF_LLAMA for kind in _NO_AUTOCAST if "-qv" in kind})  # the layers that litgpt takes
 SOME.update({"qlora-dq-left-dropout": _GROUPED | {("llama", False, False)},
              "qlora-left-dropout": {("llama", True, False), ("llama", True, True), ("llama", False, False)}})
+SOME.update({kind: SOME[kind] | {(family, False, tied) for family in FEW for tied in (False, True)} for kind in _SHARDED_LORA.split() if kind in SOME})
 SOME.update(dict.fromkeys(WIDE, _GROUPED | {("llama", False, False), *((family, False, tied) for family in FEW for tied in (False, True))}))
 SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFFLOAD} | {("llama", False, False)}))
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in (*LIGER, *CUT)})
@@ -238,11 +246,12 @@ _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "
 ANY_BATCH_OF = {(family, kind) for family in ("mixtral", "qwen2_moe", "qwen3_moe", "olmo2", "granite", "starcoder2", "phi", "gemma3", *SEQ2SEQ)
                 for kind in FEW[family] if KINDS[kind][1] is not None or family in SEQ2SEQ}
 ANY_BATCH_OF |= {(family, kind) for family in ENCODERS for kind in FEW[family]}
-ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in _SHARDED.split()}
+ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in (*_SHARDED.split(), *_SHARDED_LORA.split(), *_SHARDED_ATTENTION.split())}
 ANY_BATCH_OF |= {(family, "full-amp") for family in FEW if family not in ("phi3", "gemma3")}
 _T5S = {("t5", False, True), ("t5-gated", False, False)}
 SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout"), _T5S), **{"full-fp32-foreach": _T5S | {(family, False, True) for family in ENCODERS}})
-SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS, "lora-fp32-qkvo-dropout": _OF_EXPERTS})
+SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS, "lora-fp32-qkvo-dropout": _OF_EXPERTS,
+             **dict.fromkeys(_SHARDED_ATTENTION.split(), _OF_EXPERTS)})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536], "X": [2, 16384], "A": [2, 16384],
           "W": [2, 1048576], "Y": [2, 1048576], "P": [2, 1048576], "T": [2, 1024]}
