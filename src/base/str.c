@@ -105,6 +105,12 @@ bool str_has_word(struct str words, struct str word) {
     return false;
 }
 
+bool str_has_name(struct str names, struct str name) {
+    while (names.p)
+        if (str_equal(str_cut(&names, ','), name)) return true;
+    return false;
+}
+
 bool str_is_digit(char c) {
     return c >= '0' && c <= '9';
 }

@@ -50,6 +50,7 @@ bool str_equal_nocase(struct str a, struct str b); // ASCII letters
 bool str_is(struct str s, const char *terminated);
 bool str_is_one_of(struct str s, const char *const *words); // NULL-ended
 bool str_has_word(struct str words, struct str word);       // blanks between the words
+bool str_has_name(struct str names, struct str name);       // commas between the names
 bool str_is_made_of(struct str s, const char *others); // ASCII letters, digits and these; not empty
 bool str_is_alnum(char c);                             // ASCII, whatever the locale
 bool str_is_digit(char c);

@@ -30,6 +30,17 @@ FAMILIES = {
     "starcoder2": ("starcoder2", {"sliding_window": None, "embedding_dropout": 0.1, "residual_dropout": 0.1,
                                   "attention_dropout": 0.1}, "grouped tied"),
     "phi": ("phi", {"pad_token_id": 0}, "mha untied"),
+    "olmo": ("olmo", {"pad_token_id": 0}, "mha untied"),
+    "olmo3": ("olmo3", {"sliding_window": 1 << 20, "pad_token_id": 0}, "grouped mha untied"),
+    "olmoe": ("olmoe", {"pad_token_id": 0}, "mha untied"),
+    "glm4": ("glm4", {"pad_token_id": 0}, "grouped untied"),
+    "seed_oss": ("seed_oss", {"pad_token_id": 0}, "grouped untied"),
+    "arcee": ("arcee", {}, "grouped untied"),
+    "cohere": ("cohere", {}, "grouped tied"),
+    "cohere2": ("cohere2", {"sliding_window": 1 << 20}, "grouped tied"),
+    "hunyuan_v1_dense": ("hunyuan_v1_dense", {}, "grouped tied"),
+    "smollm3": ("smollm3", {"use_sliding_window": False, "pad_token_id": 0}, "grouped tied"),
+    "opt": ("opt", {"pad_token_id": 0}, "mha tied"),
     "t5": ("t5", _T5, "mha tied"),
     "t5-gated": ("t5", dict(_T5, feed_forward_proj="gated-gelu"), "mha untied"),
 }
@@ -172,19 +183,21 @@ _GROUPED = {(family, True, tied) for family in FAMILIES for tied in (False, True
 SINGLE = ("gemma", "gemma3_text")
 FUSED = ("phi3",)  # query, key and value are one matrix
 # Families whose heads are as wide as the model together: it has no width of its own.
-NARROW = ("gpt2", "gpt_neox", "phi", *ENCODERS)
-LEARNED = ("gpt2", *ENCODERS)  # positions are a table, whose rows are a dimension
-PARTS = ("gpt_neox", "phi")  # of a head's size a part is rotated
+NARROW = ("gpt2", "gpt_neox", "phi", "olmo", "olmo3", "olmoe", "cohere", "smollm3", "opt", *ENCODERS)
+LEARNED = ("gpt2", "opt", *ENCODERS)  # positions are a table, whose rows are a dimension
+PARTS = ("gpt_neox", "phi", "glm4", "cohere", "cohere2")  # of a head's size a part is rotated, or turned by itself
+# Families whose layers differ and come again in turn: so many of the model's are one of the template's, as data/families.tsv says.
+CYCLES = {"smollm3": 4, "cohere2": 4}
 # Of experts: the dimensions that a layer of them has besides.
-EXPERTS = {"mixtral": "XA", "qwen2_moe": "XAW", "qwen3_moe": "XAW"}
+EXPERTS = {"mixtral": "XA", "olmoe": "XA", "qwen2_moe": "XAW", "qwen3_moe": "XAW"}
 EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only, and four bits are packed in whole words
 NO_FFN = ("qwen3_moe",)  # all of it is experts
 SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
 NOT = {(family, True): ("fsdp2", "fsdp2-accumulating", "qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout", "qlora-fp32-dropout") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
-LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "t5": 4, "t5-gated": 4}
-FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
+LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 8, "t5": 4, "t5-gated": 4}
+FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 8, "gpt_neox": 5, "phi": 5, "olmo2": 5, "cohere": 5, "opt": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 _ZERO_LORA = " zero-lora-dropout zero3-lora-dropout "
@@ -196,14 +209,17 @@ _WIDE = " lora-w32-dropout lora-w32-qv-dropout"
 _FP32 = " lora-fp32-dropout qlora-fp32-dropout"
 _CUT = " cut-full-amp cut-lora-dropout cut-qlora-dropout "
 _OF_GPT = "full full-amp full-fp32 lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _FP32 + " "
+# Each made at one commit, with what the families before them have.
+_NEWER = "olmo olmo3 glm4 seed_oss arcee cohere cohere2 hunyuan_v1_dense smollm3 opt"
 FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16 + _BOTH + _WIDE + _FP32).split(),
        "gemma2": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _BOTH + " lora-bf16 lora-bf16-dropout qlora-torchao" + _WIDE + _FP32).split(),  # of liger-lora the first layer differs, of cut-qlora the last
        "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT + _BOTH + _WIDE + _FP32).split(),
        "gemma3": ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout zero zero3 " + _ZERO_LORA + _FP32).split(),  # accelerate finds no layers to wrap for FSDP2
        "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora lora-w32-dropout " + _SHARDED + _ZERO_LORA + _IN_BF16 + _CUT + _FP32).split(),
        "gpt2": (_OF_GPT + _BOTH).split(), "gpt_neox": (_OF_GPT + _SHARDED + _ZERO_LORA).split(),
-       **dict.fromkeys("olmo2 granite starcoder2 phi".split(), ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _BOTH + _FP32).split()),
+       **dict.fromkeys(("olmo2 granite starcoder2 phi " + _NEWER).split(), ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _BOTH + _FP32).split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout zero zero3".split()),  # its shared embedding is refused by FSDP2
+       "olmoe": ("full lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s" % (_SHARDED, _SHARDED_ATTENTION)).split(),
        **dict.fromkeys(ENCODERS, "full-amp full-amp-foreach full-fp32-foreach".split()), "bert": "full-foreach full-amp full-amp-foreach full-fp32-foreach".split(),
        **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(),
                        ("full lora lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s" % (_SHARDED, _SHARDED_ATTENTION)).split())}
@@ -241,9 +257,9 @@ SOME.update(dict.fromkeys(TUNE, {shape for shape in SOME["linear-full"] if shape
 SOME["linear-qlora-torchao"] = SOME["linear-full"] & SOME["qlora-torchao"]
 SOME.update({kind: {pair for pair in _OF_PAIRS if not pair[2]} for kind in PAIRS if kind.startswith("reward")})  # whose head is another
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
-_OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "qwen3_moe") for grouped in (False, True)}
+_OF_EXPERTS = {(family, grouped, False) for family in EXPERTS for grouped in (False, True)}
 # Of families of which fewer are shipped: those of an adapter, and all of T5.
-ANY_BATCH_OF = {(family, kind) for family in ("mixtral", "qwen2_moe", "qwen3_moe", "olmo2", "granite", "starcoder2", "phi", "gemma3", *SEQ2SEQ)
+ANY_BATCH_OF = {(family, kind) for family in (*EXPERTS, "olmo2", "granite", "starcoder2", "phi", "gemma3", *_NEWER.split(), *SEQ2SEQ)
                 for kind in FEW[family] if KINDS[kind][1] is not None or family in SEQ2SEQ}
 ANY_BATCH_OF |= {(family, kind) for family in ENCODERS for kind in FEW[family]}
 ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in (*_SHARDED.split(), *_SHARDED_LORA.split(), *_SHARDED_ATTENTION.split())}
@@ -276,8 +292,26 @@ def _distilbert(usual, value):
                 max_position_embeddings=value["P"])
 
 
+def _without(usual, *keys):
+    return {k: v for k, v in usual.items() if k not in keys}
+
+
 def _encoder(usual, value):
-    return dict({k: v for k, v in usual.items() if k not in ("num_key_value_heads", "head_dim")}, max_position_embeddings=value["P"])
+    return dict(_without(usual, "num_key_value_heads", "head_dim"), max_position_embeddings=value["P"])
+
+
+def _headless(usual, _):
+    return _without(usual, "head_dim")
+
+
+def _olmoe(usual, value):
+    return dict(_without(usual, "head_dim"), num_experts=value["X"], num_experts_per_tok=value["A"])
+
+
+def _opt(usual, value):
+    # Its table has two rows more than positions.
+    return dict(_without(usual, "num_key_value_heads", "head_dim", "intermediate_size"), ffn_dim=value["F"], max_position_embeddings=value["P"] - 2,
+                word_embed_proj_dim=usual["hidden_size"])
 
 
 def _t5(_, value):
@@ -296,7 +330,8 @@ def _gemma3(usual, _):
 
 # What a config.json calls its sizes, where that is not as in a Llama's.
 OWN_KEYS = {"mixtral": _experts, "qwen2_moe": _qwen_moe, "qwen3_moe": _qwen_moe, "gpt2": _gpt2, "t5": _t5, "gemma3": _gemma3, "bert": _encoder,
-            "roberta": _encoder, "distilbert": _distilbert}
+            "roberta": _encoder, "distilbert": _distilbert, "olmoe": _olmoe, "opt": _opt,
+            **dict.fromkeys("olmo olmo3 cohere smollm3".split(), _headless)}
 
 
 class Variant:
@@ -402,6 +437,8 @@ class Variant:
     @property
     def layers(self):
         """Layer counts to compare: the first and last ones of what is sharded are gathered otherwise than those between."""
+        if self.family in CYCLES:
+            return (4, 5, 6) if self.sharded else (3, 4, 5)
         if self.family in FIRST_LAYERS:
             return tuple(FIRST_LAYERS[self.family] + i for i in range(3))
         if not self.sharded:
@@ -412,7 +449,7 @@ class Variant:
     def checked_layers(self):
         """Other layer counts that the template is checked at."""
         least = LEAST_LAYERS.get(self.family, 2)
-        return least, least + (4 if least == 2 else 5)
+        return least, least + (2 if self.family in CYCLES else 4 if least == 2 else 5)
 
     @property
     def bounds(self):
@@ -432,7 +469,7 @@ class Variant:
         if self.is_split:
             value = dict(value, **{k: value[k] * value["T"] for k in "SFKV"})
         hidden = value["K"] * value["G"] * value["E"] if self.family in NARROW else value["D"]
-        usual = dict(hidden_size=hidden, intermediate_size=value["F"], num_hidden_layers=value["L"],
+        usual = dict(hidden_size=hidden, intermediate_size=value["F"], num_hidden_layers=value["L"] * CYCLES.get(self.family, 1),
                      num_attention_heads=value["K"] * value["G"], num_key_value_heads=value["K"], head_dim=value["E"], vocab_size=value["V"],
                      max_position_embeddings=max(value["S"], 4096))
         return dict(OWN_KEYS.get(model_type, lambda usual, value: usual)(usual, value), model_type=model_type,

@@ -39,6 +39,7 @@ struct wish {
     struct str linear;              // its layers
     struct forecast_words words;
     int64_t positions; // rows of its table; 0: it has none
+    int64_t cycle;     // layers that are one of the template's
     bool is_single;
 };
 
@@ -46,12 +47,6 @@ static int count_names(struct str names) {
     int count = 0;
     for (; names.p; count++) str_cut(&names, ',');
     return count;
-}
-
-static bool has_name(struct str names, struct str name) {
-    while (names.p)
-        if (str_equal(str_cut(&names, ','), name)) return true;
-    return false;
 }
 
 // How much more than is asked an adapter has, in layers, and dropout as one of them: with each a
@@ -66,7 +61,7 @@ static int adapter_excess(const struct wish *w, struct str has, struct str wante
     if (str_is(asked, "all-linear")) asked = w->linear;
     int excess = count_names(on) - count_names(asked) + has_dropout - wants_dropout;
     while (asked.p)
-        if (!has_name(on, str_cut(&asked, ','))) return -1;
+        if (!str_has_name(on, str_cut(&asked, ','))) return -1;
     return has_dropout || !wants_dropout ? excess : -1;
 }
 
@@ -291,7 +286,7 @@ static struct str others(struct arena *a, const struct wish *w, int property) {
 // Whether LoRA is on a layer that the model has.
 static bool has_target(struct str targets, struct str layers) {
     for (struct str rest = targets; rest.p;)
-        if (has_name(layers, str_cut(&rest, ','))) return true;
+        if (str_has_name(layers, str_cut(&rest, ','))) return true;
     return targets.len == 0;
 }
 
@@ -363,7 +358,7 @@ static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *
     values[TAPE_DIM_EXPERT_FFN] = s->expert_intermediate;
     const int64_t rank = plan_adapter_rank(w->plan->adapter);
     values[TAPE_DIM_ADAPTER_RANK] = rank == 1 ? RANK_LEAST : rank;
-    values[TAPE_DIM_LAYERS] = s->layers;
+    values[TAPE_DIM_LAYERS] = s->layers / w->cycle;
     if (w->plan->shard.len > 0 && !is_zero(w->plan))
         values[TAPE_DIM_RANKS] = plan_shard_ranks(w->plan);
 }
@@ -457,6 +452,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
                      .linear = shape_linear(shapes, f->shape),
                      .words = wanted_words(&trained, f->shape, shape_setting(shapes, f->shape)),
                      .positions = shape_table_rows(shapes, f->shape),
+                     .cycle = shape_cycle(shapes, f->shape),
                      .is_single = is_single};
     int64_t values[TAPE_DIM_COUNT] = {0};
     struct forecast_tape t = {0};

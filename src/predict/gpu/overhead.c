@@ -99,20 +99,13 @@ static struct gpu_software complete(const struct gpu_software *given) {
     return s;
 }
 
-static bool names(struct str list, struct str name) {
-    while (list.p) {
-        if (str_equal(str_cut(&list, ','), name)) return true;
-    }
-    return false;
-}
-
 // How closely a row fits: -1 not at all, else the more the better.
 static int closeness(const struct gpu_overhead_row *row, struct str what, const struct gpu *g,
                      const struct gpu_software *s) {
     int cc = g ? g->compute_capability : 0;
     struct str vendor = g && g->vendor.len ? g->vendor : STR("NVIDIA");
     if (!str_equal(row->what, what)) return -1;
-    if (s->not_from.len && names(row->from, s->not_from)) return -1;
+    if (s->not_from.len && str_has_name(row->from, s->not_from)) return -1;
     if (row->vendor.len && !str_equal(row->vendor, vendor)) return -1;
     if (row->gpu.len && !(g && str_equal(row->gpu, g->key))) return -1;
     if ((row->cc_min || row->cc_max) && !tsv_within(cc, row->cc_min, row->cc_max)) return -1;

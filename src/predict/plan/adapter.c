@@ -19,12 +19,6 @@ static const char *const mixtral_layers[] = {"q_proj", "k_proj", "v_proj", "o_pr
                                              "w1",     "w2",     "w3",     NULL};
 static const char *const t5_layers[] = {"q", "k", "v", "o", "wi", "wi_0", "wi_1", "wo", NULL};
 
-static bool has_name(struct str names, const char *name) {
-    while (names.p)
-        if (str_is(str_cut(&names, ','), name)) return true;
-    return false;
-}
-
 static int count_names(struct str names) {
     int count = 0;
     for (; names.p; str_cut(&names, ',')) count++;
@@ -40,7 +34,7 @@ static struct str in_order(struct arena *a, struct str names) {
         struct buf text = buf_new(a);
         int found = 0;
         for (int i = 0; kinds[k][i]; i++)
-            if (has_name(names, kinds[k][i]))
+            if (str_has_name(names, str_of(kinds[k][i])))
                 buf_format(&text, "%s%s", found++ > 0 ? "," : "", kinds[k][i]);
         if (found == count_names(names)) return buf_str(&text);
     }

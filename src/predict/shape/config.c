@@ -211,8 +211,9 @@ int64_t shape_window(const struct shape *s) {
     static const struct {
         const char *type;
         int64_t window;
-    } windows[] = {{"mistral", 4096}, {"gemma2", 4096}, {"gemma3_text", 4096}, {"gemma3", 4096},
-                   {"phi3", 0},       {"mixtral", 0},   {"starcoder2", 0}};
+    } windows[] = {{"mistral", 4096}, {"gemma2", 4096}, {"gemma3_text", 4096},
+                   {"gemma3", 4096},  {"phi3", 0},      {"mixtral", 0},
+                   {"starcoder2", 0}, {"olmo3", 4096},  {"cohere2", 4096}};
     size_t i = 0, count = sizeof windows / sizeof *windows;
     while (i < count && !str_is(s->type, windows[i].type)) i++;
     if (i == count) return 0;

@@ -88,6 +88,11 @@ bool shape_is_plain(const struct shape_table *t, const struct shape *s) {
     return f && s->parameters > 0 && shape_parameters(f, &whole, &own) == s->parameters;
 }
 
+int64_t shape_cycle(const struct shape_table *t, const struct shape *s) {
+    const struct shape_family *f = shape_family_find(t, s->type);
+    return f && f->cycle > 0 ? f->cycle : 1;
+}
+
 int64_t shape_table_rows(const struct shape_table *t, const struct shape *s) {
     const struct shape_family *f = shape_family_find(t, s->type);
     return f && f->has_table ? s->positions + f->table : 0;

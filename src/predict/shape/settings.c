@@ -3,6 +3,7 @@
 // `fixed` of data/families.tsv says which values templates were recorded with.
 #include "predict/shape/shape_int.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 const json_t *shape_at_path(const json_t *object, struct arena *a, struct str path) {
@@ -61,6 +62,10 @@ struct str shape_unlike(struct arena *a, const struct shape_family *f, const jso
         struct str json = json_bytes(a, said, JSON_ENCODE_ANY | JSON_COMPACT);
         return str_format(a, "%.*s %.40s", STR_ARG(key), str_z(a, json));
     }
+    const double layers = json_number_value(shape_at_path(config, a, f->keys[SHAPE_LAYERS].path));
+    if (f->cycle > 1 && fmod(layers, (double)f->cycle) != 0)
+        return str_format(a, "%.0f layers, which are not taken %lld at a time", layers,
+                          (long long)f->cycle);
     const struct shape_extras more = shape_extras_of(f, config);
     if (more.has_attention_bias) return STR("attention_bias true");
     return more.has_mlp_bias ? STR("mlp_bias true") : (struct str){0};

@@ -79,6 +79,8 @@ struct str shape_setting(const struct shape_table *t, const struct shape *s);
 int64_t shape_table_rows(const struct shape_table *t, const struct shape *s);
 int64_t shape_longest(const struct shape *s); // tokens that its positions are for; 0: not known
 bool shape_is_encoder(const struct shape *s); // alone, with a small head or none
+// How many of its layers are one of its template's: those that differ and come again in turn.
+int64_t shape_cycle(const struct shape_table *t, const struct shape *s);
 // The family whose templates it has.
 struct str shape_template(const struct shape_table *t, const struct shape *s);
 // Whether the sizes say all of its layers: no biases or norms besides the family's own.

@@ -13,7 +13,7 @@ struct shape_key {
     int64_t usual;
 };
 
-enum { SHAPE_INTERMEDIATE = 5, SHAPE_SIZES = 11 };
+enum { SHAPE_LAYERS = 1, SHAPE_INTERMEDIATE = 5, SHAPE_SIZES = 11 };
 struct shape_family {
     struct str type, kind;
     struct shape_key keys[SHAPE_SIZES], types;
@@ -23,6 +23,7 @@ struct shape_family {
     struct str linear; // layers, separated by commas
     struct str fixed;  // settings that templates have, separated by commas
     int64_t matrices, norms, outside, tower, table;
+    int64_t cycle; // layers that come again in turn; 0: all are alike
     bool has_table, is_pooled;
 };
 

@@ -57,11 +57,9 @@ static int read_family(const struct tsv *t, struct shape_family *f, struct fail 
     struct {
         const char *column;
         int64_t *number, most;
-    } numbers[] = {{"matrices", &f->matrices, 8},
-                   {"norms", &f->norms, 8},
-                   {"outside", &f->outside, 1 << 20},
-                   {"tower", &f->tower, INT64_C(1) << 40},
-                   {"table", &f->table, 8}};
+    } numbers[] = {{"matrices", &f->matrices, 8},     {"norms", &f->norms, 8},
+                   {"outside", &f->outside, 1 << 20}, {"tower", &f->tower, INT64_C(1) << 40},
+                   {"table", &f->table, 8},           {"cycle", &f->cycle, 64}};
     f->type = tsv_cell(t, "type");
     f->kind = tsv_cell(t, "kind");
     f->biases = tsv_cell(t, "biases");
@@ -163,10 +161,8 @@ const struct shape_family *shape_family_find(const struct shape_table *t, struct
 }
 
 bool shape_knows_layer(const struct shape_table *t, struct str name) {
-    for (ptrdiff_t i = 0; i < t->files->count; i++) {
-        for (struct str rest = t->files->items[i].linear; rest.p;)
-            if (str_equal(str_cut(&rest, ','), name)) return true;
-    }
+    for (ptrdiff_t i = 0; i < t->files->count; i++)
+        if (str_has_name(t->files->items[i].linear, name)) return true;
     return false;
 }
 
