@@ -191,6 +191,10 @@ static void a_window_is_the_config_s_or_its_family_s(void **state) {
 #define T5                                                                           \
     "{\"model_type\": \"t5\", \"d_model\": 8, \"num_layers\": 2, \"num_heads\": 2, " \
     "\"d_kv\": 4, \"d_ff\": 8, \"vocab_size\": 10, "
+#define SMOLLM3(layers)                                                              \
+    "{\"model_type\": \"smollm3\", \"hidden_size\": 8, \"num_attention_heads\": 2, " \
+    "\"num_key_value_heads\": 1, \"intermediate_size\": 8, \"vocab_size\": 10, "     \
+    "\"num_hidden_layers\": " layers "}"
 #define GEMMA3(vision)                                                              \
     "{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 2560, "        \
     "\"intermediate_size\": 10240, \"num_hidden_layers\": 34, \"sliding_window\": " \
@@ -216,6 +220,9 @@ static void settings_that_no_template_has(void **state) {
         {T5 "\"dropout_rate\": 0.0}", "dropout_rate 0", "t5"},
         {T5 "\"feed_forward_proj\": \"gated-silu\"}", "feed_forward_proj \"gated-silu\"",
          "t5-gated"},
+        {SMOLLM3("36"), "", "smollm3"},
+        {SMOLLM3("35"), "35 layers, which are not taken 4 at a time", "smollm3"},
+        {SMOLLM3("36, \"no_rope_layer_interval\": 2"), "no_rope_layer_interval 2", "smollm3"},
         {GEMMA3(SEES("27")), "", "gemma3"},
         {GEMMA3(SEES("12")), "vision_config.num_hidden_layers 12", "gemma3"},
         {GEMMA3(""), "without vision_config.hidden_size", "gemma3"},
@@ -229,6 +236,9 @@ static void settings_that_no_template_has(void **state) {
         if (!str_is(unlike, cases[i].unlike)) fail_msg("%s: %.*s", cases[i].text, STR_ARG(unlike));
         assert_true(str_is(family, cases[i].family));
     }
+    const struct shape *narrow = shape_find(&table, STR("facebook/opt-350m"));
+    assert_true(str_is(shape_setting(&table, narrow), "do_layer_norm_before false"));
+    assert_false(shape_is_plain(&table, narrow));
     struct shape of_file;
     assert_int_equal(shape_read(&table, STR("x"), STR(GEMMA3(SEES("27"))), &of_file, NULL), 0);
     assert_int_equal(shape_window(&of_file), 512);
@@ -240,6 +250,9 @@ static void settings_that_no_template_has(void **state) {
                 {"microsoft/phi-2", "partial_rotary_factor 0.4", "phi"},
                 {"microsoft/phi-1_5", "", "phi"},
                 {"bigcode/starcoder2-7b", "", "starcoder2"},
+                {"HuggingFaceTB/SmolLM3-3B", "", "smollm3"},
+                {"THUDM/GLM-4-9B-0414", "", "glm4"},
+                {"facebook/opt-6.7b", "", "opt"},
                 {"google/flan-t5-base", "", "t5-gated"},
                 {"google/mt5-large", "", "t5-gated"},
                 {"t5-large", "", "t5"}};

@@ -32,6 +32,7 @@ FAMILIES = {
     "phi": ("phi", {"pad_token_id": 0}, "mha untied"),
     "olmo": ("olmo", {"pad_token_id": 0}, "mha untied"),
     "olmo3": ("olmo3", {"sliding_window": 1 << 20, "pad_token_id": 0}, "grouped mha untied"),
+    "gpt_oss": ("gpt_oss", {"sliding_window": 1 << 20}, "grouped untied"),
     "olmoe": ("olmoe", {"pad_token_id": 0}, "mha untied"),
     "glm4": ("glm4", {"pad_token_id": 0}, "grouped untied"),
     "seed_oss": ("seed_oss", {"pad_token_id": 0}, "grouped untied"),
@@ -189,14 +190,15 @@ PARTS = ("gpt_neox", "phi", "glm4", "cohere", "cohere2")  # of a head's size a p
 # Families whose layers differ and come again in turn: so many of the model's are one of the template's, as data/families.tsv says.
 CYCLES = {"smollm3": 4, "cohere2": 4}
 # Of experts: the dimensions that a layer of them has besides.
-EXPERTS = {"mixtral": "XA", "olmoe": "XA", "qwen2_moe": "XAW", "qwen3_moe": "XAW"}
+EXPERTS = {"mixtral": "XA", "olmoe": "XA", "gpt_oss": "XA", "qwen2_moe": "XAW", "qwen3_moe": "XAW"}
 EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only, and four bits are packed in whole words
+SINKS = ("gpt_oss",)  # whose heads have a number each, beside the scores
 NO_FFN = ("qwen3_moe",)  # all of it is experts
 SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
 NOT = {(family, True): ("fsdp2", "fsdp2-accumulating", "qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout", "qlora-fp32-dropout") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
-LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 8, "t5": 4, "t5-gated": 4}
+LEAST_LAYERS = {"gpt_oss": 4, "gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 8, "t5": 4, "t5-gated": 4}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 8, "gpt_neox": 5, "phi": 5, "olmo2": 5, "cohere": 5, "opt": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
@@ -219,7 +221,7 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
        "gpt2": (_OF_GPT + _BOTH).split(), "gpt_neox": (_OF_GPT + _SHARDED + _ZERO_LORA).split(),
        **dict.fromkeys(("olmo2 granite starcoder2 phi " + _NEWER).split(), ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _BOTH + _FP32).split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout zero zero3".split()),  # its shared embedding is refused by FSDP2
-       "olmoe": ("full lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s" % (_SHARDED, _SHARDED_ATTENTION)).split(),
+       **dict.fromkeys(("olmoe", "gpt_oss"), ("full lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s" % (_SHARDED, _SHARDED_ATTENTION)).split()),
        **dict.fromkeys(ENCODERS, "full-amp full-amp-foreach full-fp32-foreach".split()), "bert": "full-foreach full-amp full-amp-foreach full-fp32-foreach".split(),
        **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(),
                        ("full lora lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s" % (_SHARDED, _SHARDED_ATTENTION)).split())}
@@ -330,7 +332,7 @@ def _gemma3(usual, _):
 
 # What a config.json calls its sizes, where that is not as in a Llama's.
 OWN_KEYS = {"mixtral": _experts, "qwen2_moe": _qwen_moe, "qwen3_moe": _qwen_moe, "gpt2": _gpt2, "t5": _t5, "gemma3": _gemma3, "bert": _encoder,
-            "roberta": _encoder, "distilbert": _distilbert, "olmoe": _olmoe, "opt": _opt,
+            "roberta": _encoder, "distilbert": _distilbert, "gpt_oss": _experts, "olmoe": _olmoe, "opt": _opt,
             **dict.fromkeys("olmo olmo3 cohere smollm3".split(), _headless)}
 
 
@@ -398,7 +400,7 @@ class Variant:
         return which(self.letters + "C" * self.is_of_classes, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
                      by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS or self.kind in CUT or self.is_of_completions else 1,
                      completion=self.is_of_completions, eighths=self.kind in LINEAR or self.kind in TUNE, unhalved=self.attends_in_fp32 and not self.grouped,
-                     alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS or self.is_of_completions or self.family in ENCODERS))
+                     alone="K" * (self.family in SEQ2SEQ) + "KG" * (self.family in SINKS) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS or self.is_of_completions or self.family in ENCODERS))
 
     @property
     def facts(self):

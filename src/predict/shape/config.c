@@ -120,7 +120,7 @@ static struct str read_more(const struct reader *r) {
     static const char *const paths[] = {"sliding_window",    "text_config.sliding_window",
                                         "feed_forward_proj", "vision_config",
                                         "type_vocab_size",   "attention_bias",
-                                        "mlp_bias"};
+                                        "mlp_bias",          "word_embed_proj_dim"};
     json_t *more = json_object();
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         const json_t *value = shape_at_path(r->config, r->table->arena, str_of(paths[i]));

@@ -12,6 +12,7 @@ static int64_t attention(const struct shape_family *f, const struct shape *s, bo
     int64_t count = s->hidden * (2 * all + 2 * shared);
     if (is_biased || has_bias(f, "q")) count += all + 2 * shared;
     if (is_biased || has_bias(f, "o")) count += s->hidden;
+    if (has_bias(f, "s")) count += s->heads;
     if (str_is(f->qk, "head")) count += 2 * s->head_dim;
     if (str_is(f->qk, "all")) count += all + shared;
     return count;
@@ -30,7 +31,7 @@ static int64_t feed_forward(const struct shape_family *f, const struct shape *s,
     int64_t count = matrices * s->hidden * inner;
     if (more->has_mlp_bias || has_bias(f, "m")) count += (matrices - 1) * inner + s->hidden;
     if (s->experts == 0) return count;
-    count = s->experts * (count + s->hidden); // with the router's row
+    count = s->experts * (count + s->hidden + has_bias(f, "r")); // with the router's row
     return has_shared_expert(f) ? count + matrices * s->hidden * s->intermediate + s->hidden
                                 : count;
 }
@@ -51,6 +52,7 @@ static int64_t seq2seq(const struct shape_family *f, const struct shape *s,
 int64_t shape_parameters(const struct shape_family *f, const struct shape *s,
                          const struct shape_extras *more) {
     if (f->matrices == 0 || s->head_dim == 0) return 0;
+    if (more->width > 0 && more->width != s->hidden) return 0;
     if (str_is(f->kind, "seq2seq")) return seq2seq(f, s, more);
     bool has_head = str_is(f->kind, "decoder");
     int64_t layer =

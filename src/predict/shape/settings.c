@@ -40,6 +40,7 @@ struct shape_extras shape_extras_of(const struct shape_family *f, const json_t *
     const bool has_none = f->biases.len == 0; // of the family's own
     return (struct shape_extras){
         .matrices = matrices_of(config),
+        .width = (int64_t)json_number_value(json_object_get(config, "word_embed_proj_dim")),
         .has_attention_bias = has_none && json_is_true(json_object_get(config, "attention_bias")),
         .has_mlp_bias = has_none && json_is_true(json_object_get(config, "mlp_bias"))};
 }

@@ -41,6 +41,7 @@ const struct shape_family *shape_family_find(const struct shape_table *t, struct
 struct shape_extras {
     int64_t types;    // rows of the table of token types
     int64_t matrices; // of a feed-forward part; 0: the family's
+    int64_t width;    // of the embedding, where it is not hidden (OPT-350M); 0: it is
     bool has_attention_bias, has_mlp_bias;
 };
 // The first of the family's fixed settings that the object has another value of, as "KEY VALUE";
