@@ -36,10 +36,6 @@ FAMILIES = {
     "olmoe": ("olmoe", {"pad_token_id": 0}, "mha untied"),
     "glm4": ("glm4", {"pad_token_id": 0}, "grouped untied"),
     "seed_oss": ("seed_oss", {"pad_token_id": 0}, "grouped untied"),
-    "arcee": ("arcee", {}, "grouped untied"),
-    "cohere": ("cohere", {}, "grouped tied"),
-    "cohere2": ("cohere2", {"sliding_window": 1 << 20}, "grouped tied"),
-    "hunyuan_v1_dense": ("hunyuan_v1_dense", {}, "grouped tied"),
     "smollm3": ("smollm3", {"use_sliding_window": False, "pad_token_id": 0}, "grouped tied"),
     "opt": ("opt", {"pad_token_id": 0}, "mha tied"),
     "t5": ("t5", _T5, "mha tied"),
@@ -104,6 +100,8 @@ KINDS = {
     "zero3": (_ZERO3, None),
     "zero3-lora": (_ZERO3, ""),
     "zero3-lora-dropout": (_ZERO3, ":all-linear:dropout"),
+    "fsdp2-lora-qkvo-dropout": (dict(_AMP, shard="fsdp2"), _QKVO + ":dropout"),
+    "fsdp2-lora-qkvo-dropout-accumulating": (dict(_AMP, shard="fsdp2", accumulation=2), _QKVO + ":dropout"),
     "zero-lora-qkvo-dropout": (_ZERO, _QKVO + ":dropout"),
     "zero3-lora-qkvo-dropout": (_ZERO3, _QKVO + ":dropout"),
     "titan": (_TITAN, None),
@@ -122,6 +120,7 @@ KINDS = {
     "full-fp32-foreach": (dict(_COMMON, precision="fp32", weights="fp32", fused_optimizer=False), None),
     "lora-t5": (_AMP, ":q,v"),
     "lora-t5-dropout": (_AMP, ":q,v:dropout"),
+    "qlora-t5-dropout": (dict(_AMP, quant="nf4"), ":q,v:dropout"),
     "lora-dropout": (_AMP, ":all-linear:dropout"),
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
@@ -184,11 +183,11 @@ _GROUPED = {(family, True, tied) for family in FAMILIES for tied in (False, True
 SINGLE = ("gemma", "gemma3_text")
 FUSED = ("phi3",)  # query, key and value are one matrix
 # Families whose heads are as wide as the model together: it has no width of its own.
-NARROW = ("gpt2", "gpt_neox", "phi", "olmo", "olmo3", "olmoe", "cohere", "smollm3", "opt", *ENCODERS)
+NARROW = ("gpt2", "gpt_neox", "phi", "olmo", "olmo3", "olmoe", "smollm3", "opt", *ENCODERS)
 LEARNED = ("gpt2", "opt", *ENCODERS)  # positions are a table, whose rows are a dimension
-PARTS = ("gpt_neox", "phi", "glm4", "cohere", "cohere2")  # of a head's size a part is rotated, or turned by itself
+PARTS = ("gpt_neox", "phi", "glm4")  # of a head's size a part is rotated, or turned by itself
 # Families whose layers differ and come again in turn: so many of the model's are one of the template's, as data/families.tsv says.
-CYCLES = {"smollm3": 4, "cohere2": 4}
+CYCLES = {"smollm3": 4}
 # Of experts: the dimensions that a layer of them has besides.
 EXPERTS = {"mixtral": "XA", "olmoe": "XA", "gpt_oss": "XA", "qwen2_moe": "XAW", "qwen3_moe": "XAW"}
 EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only, and four bits are packed in whole words
@@ -196,15 +195,15 @@ SINKS = ("gpt_oss",)  # whose heads have a number each, beside the scores
 NO_FFN = ("qwen3_moe",)  # all of it is experts
 SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
-NOT = {(family, True): ("fsdp2", "fsdp2-accumulating", "qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout", "qlora-fp32-dropout") for family in FUSED}
+NOT = {(family, True): ("fsdp2", "fsdp2-accumulating", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", "qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout", "qlora-fp32-dropout") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
-LEAST_LAYERS = {"gpt_oss": 4, "gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 8, "t5": 4, "t5-gated": 4}
-FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 8, "gpt_neox": 5, "phi": 5, "olmo2": 5, "cohere": 5, "opt": 5, "t5": 6, "t5-gated": 6}
+LEAST_LAYERS = {"gpt_oss": 4, "gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 4, "t5": 4, "t5-gated": 4}
+FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 4, "gpt_neox": 5, "phi": 5, "olmo2": 5, "opt": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 _ZERO_LORA = " zero-lora-dropout zero3-lora-dropout "
 _SHARDED_LORA = "fsdp2-lora-dropout fsdp2-lora-dropout-accumulating" + _ZERO_LORA
-_SHARDED_ATTENTION = _ZERO_LORA.replace("-dropout", "-qkvo-dropout")  # of experts
+_SHARDED_ATTENTION = _SHARDED_LORA.replace("-dropout", "-qkvo-dropout")  # of experts
 _BOTH = " %s %s " % (_SHARDED, _SHARDED_LORA)
 _IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
 _WIDE = " lora-w32-dropout lora-w32-qv-dropout"
@@ -212,15 +211,15 @@ _FP32 = " lora-fp32-dropout qlora-fp32-dropout"
 _CUT = " cut-full-amp cut-lora-dropout cut-qlora-dropout "
 _OF_GPT = "full full-amp full-fp32 lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _FP32 + " "
 # Each made at one commit, with what the families before them have.
-_NEWER = "olmo olmo3 glm4 seed_oss arcee cohere cohere2 hunyuan_v1_dense smollm3 opt"
+_NEWER = "olmo olmo3 glm4 seed_oss smollm3 opt"
 FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16 + _BOTH + _WIDE + _FP32).split(),
        "gemma2": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _BOTH + " lora-bf16 lora-bf16-dropout qlora-torchao" + _WIDE + _FP32).split(),  # of liger-lora the first layer differs, of cut-qlora the last
        "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT + _BOTH + _WIDE + _FP32).split(),
        "gemma3": ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout zero zero3 " + _ZERO_LORA + _FP32).split(),  # accelerate finds no layers to wrap for FSDP2
-       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora lora-w32-dropout " + _SHARDED + _ZERO_LORA + _IN_BF16 + _CUT + _FP32).split(),
-       "gpt2": (_OF_GPT + _BOTH).split(), "gpt_neox": (_OF_GPT + _SHARDED + _ZERO_LORA).split(),
+       "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora lora-w32-dropout " + _BOTH + _IN_BF16 + _CUT + _FP32).split(),
+       "gpt2": (_OF_GPT + _BOTH).split(), "gpt_neox": (_OF_GPT + _BOTH).split(),
        **dict.fromkeys(("olmo2 granite starcoder2 phi " + _NEWER).split(), ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _BOTH + _FP32).split()),
-       **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout zero zero3".split()),  # its shared embedding is refused by FSDP2
+       **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout qlora qlora-t5-dropout zero zero3".split()),  # its shared embedding is refused by FSDP2
        **dict.fromkeys(("olmoe", "gpt_oss"), ("full lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s" % (_SHARDED, _SHARDED_ATTENTION)).split()),
        **dict.fromkeys(ENCODERS, "full-amp full-amp-foreach full-fp32-foreach".split()), "bert": "full-foreach full-amp full-amp-foreach full-fp32-foreach".split(),
        **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(),
@@ -267,7 +266,7 @@ ANY_BATCH_OF |= {(family, kind) for family in ENCODERS for kind in FEW[family]}
 ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in (*_SHARDED.split(), *_SHARDED_LORA.split(), *_SHARDED_ATTENTION.split())}
 ANY_BATCH_OF |= {(family, "full-amp") for family in FEW if family not in ("phi3", "gemma3")}
 _T5S = {("t5", False, True), ("t5-gated", False, False)}
-SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout"), _T5S), **{"full-fp32-foreach": _T5S | {(family, False, True) for family in ENCODERS}})
+SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout", "qlora-t5-dropout"), _T5S), **{"full-fp32-foreach": _T5S | {(family, False, True) for family in ENCODERS}})
 SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS, "lora-fp32-qkvo-dropout": _OF_EXPERTS,
              **dict.fromkeys(_SHARDED_ATTENTION.split(), _OF_EXPERTS)})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
@@ -333,7 +332,7 @@ def _gemma3(usual, _):
 # What a config.json calls its sizes, where that is not as in a Llama's.
 OWN_KEYS = {"mixtral": _experts, "qwen2_moe": _qwen_moe, "qwen3_moe": _qwen_moe, "gpt2": _gpt2, "t5": _t5, "gemma3": _gemma3, "bert": _encoder,
             "roberta": _encoder, "distilbert": _distilbert, "gpt_oss": _experts, "olmoe": _olmoe, "opt": _opt,
-            **dict.fromkeys("olmo olmo3 cohere smollm3".split(), _headless)}
+            **dict.fromkeys("olmo olmo3 smollm3".split(), _headless)}
 
 
 class Variant:
@@ -438,7 +437,7 @@ class Variant:
 
     @property
     def layers(self):
-        """Layer counts to compare: the first and last ones of what is sharded are gathered otherwise than those between."""
+        """The first layer counts to compare: the first and last ones of what is sharded are gathered otherwise than those between."""
         if self.family in CYCLES:
             return (4, 5, 6) if self.sharded else (3, 4, 5)
         if self.family in FIRST_LAYERS:

@@ -35,12 +35,26 @@ def direct(variant, value):
     return tape.lines([value["B"]], [events]) + ["h %d %d" % (memory.most, memory.pinned)] * bool(on_host)
 
 
+LATER = (0, 1, 3)  # layers more, where numbers that have nothing to do with each other are equal
+
+
+def _body(variant, d):
+    """(lines, header) of the first layer counts that show where the layers are."""
+    for more in LATER:
+        logs, header = {}, None
+        for layers in variant.layers:
+            logs[layers + more], header = log(variant, dict(d.value, L=layers + more))
+        try:
+            return make.body(logs, d), header
+        except make.NotATemplate:
+            if more == LATER[-1]:
+                raise
+
+
 def template(variant):
     """The text of the variant's template."""
-    logs, header, d = {}, None, variant.dims(dims.first)
-    for layers in variant.layers:
-        logs[layers], header = log(variant, dict(d.value, L=layers))
-    lines = make.body(logs, d)
+    d = variant.dims(dims.first)
+    lines, header = _body(variant, d)
     if "classes" in header:
         header["classes"] = dims.CLASSES
     for key in ("batches", "sequence_length", "target_length", "parameters", "seconds", "unknown_values", "loss_tokens", "loss_parts"):
