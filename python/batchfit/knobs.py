@@ -9,7 +9,7 @@ from . import loss_words
 from .errors import UsageError
 
 PRECISIONS = ("fp32", "amp-fp16", "amp-bf16", "bf16", "fp16")
-OPTIMIZERS = ("sgd", "adam", "adamw", "adafactor", "lion", "adamw8bit", "none")
+OPTIMIZERS = ("sgd", "adam", "adamw", "adafactor", "lion", "adamw8bit", "adamw32bit", "lion32bit", "none")
 
 # name -> (type or tuple of choices, help). bool knobs become --name / --no-name.
 KNOBS = {

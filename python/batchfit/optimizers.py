@@ -146,6 +146,19 @@ class AdamW8bit(_OwnOptimizer):
         p.add_(p.grad)
 
 
+class States32bit(_OwnOptimizer):
+    """bitsandbytes' AdamW and Lion with 32 bits: so many states, fp32 whatever the weights are in (bitsandbytes/optim/optimizer.py, init_state)."""
+
+    def __init__(self, groups, states):
+        super().__init__(groups)
+        self.states = states
+
+    def update(self, group, p, state):
+        for i in range(0 if state else self.states):
+            state["state%d" % (i + 1)] = torch.zeros_like(p, dtype=torch.float32)
+        p.add_(p.grad)
+
+
 class Adafactor(_OwnOptimizer):
     """transformers.optimization.Adafactor: factored second moment, no first moment, relative step."""
 
@@ -198,6 +211,7 @@ TABLE = {
     "sgd": _sgd, "adam": _adam(torch.optim.Adam), "adamw": _adam(torch.optim.AdamW),
     "lion": lambda groups, knobs: Lion(groups), "adafactor": lambda groups, knobs: Adafactor(groups),
     "adamw8bit": lambda groups, knobs: AdamW8bit(groups),
+    "adamw32bit": lambda groups, knobs: States32bit(groups, 2), "lion32bit": lambda groups, knobs: States32bit(groups, 1),
 }
 
 

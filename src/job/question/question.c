@@ -179,7 +179,8 @@ static int unknown_optimizer(struct question *q, struct str name, struct fail *w
     struct near near = {.typed = name};
     for (int i = 0; plan_optimizers[i]; i++) near_offer(&near, str_of(plan_optimizers[i]));
     fail_set(why, FAIL_USAGE,
-             "--optimizer %.*s: not one of sgd, adam, adamw, adafactor, lion, adamw8bit",
+             "--optimizer %.*s: not one of sgd, adam, adamw, adafactor, lion, adamw8bit, "
+             "adamw32bit, lion32bit",
              STR_ARG(name));
     if (near.count == 0) return FAIL_USAGE;
     return fail_hint(why, "nearest: %.*s", STR_ARG(near_text(q->arena, &near)));
@@ -204,7 +205,7 @@ static int take_optimizer(struct question *q, const char *option, struct fail *w
     if (option) return unknown_optimizer(q, spelled, why);
     const char *known = plan_optimizer_find(spelled);
     if (!known) {
-        question_say(q, "unknown optimizer '%.*s': sized as adamw (two fp32 states per parameter)",
+        question_say(q, "unknown optimizer '%.*s': sized as AdamW, two states of each weight",
                      STR_ARG(spelled));
     }
     q->plan.optimizer = str_of(known ? known : "adamw");

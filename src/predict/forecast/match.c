@@ -121,10 +121,10 @@ static const struct {
 static int serves_optimizer(const struct plan *p, const struct forecast_model *m,
                             const struct tape_header *h) {
     (void)m;
-    if (p->inference || p->optimizer.len == 0 || str_equal(p->optimizer, h->optimizer)) return FREE;
+    const struct str wanted = plan_optimizer_plain(p);
+    if (p->inference || wanted.len == 0 || str_equal(wanted, h->optimizer)) return FREE;
     for (size_t i = 0; i < sizeof equal_states / sizeof *equal_states; i++) {
-        if (str_is(p->optimizer, equal_states[i].wanted) &&
-            str_is(h->optimizer, equal_states[i].has)) {
+        if (str_is(wanted, equal_states[i].wanted) && str_is(h->optimizer, equal_states[i].has)) {
             return 1;
         }
     }
@@ -133,7 +133,7 @@ static int serves_optimizer(const struct plan *p, const struct forecast_model *m
 
 static void note_optimizer(struct arena *a, const struct plan *p, struct forecast_tape *t) {
     struct str has = t->entry->header.optimizer;
-    if (p->inference || p->optimizer.len == 0 || str_equal(p->optimizer, has)) return;
+    if (p->inference || p->optimizer.len == 0 || str_equal(plan_optimizer_plain(p), has)) return;
     *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
         a, "%.*s is sized as %.*s: the same states", STR_ARG(p->optimizer), STR_ARG(has));
 }

@@ -121,9 +121,11 @@ static struct str shard_text(struct str shard) {
 // The optimizer that the tape is made over for; NULL: it stays AdamW's. What an adapter's keeps is
 // little: that of another one is counted as AdamW's, which is the most.
 static const char *other_optimizer(const struct plan *p) {
+    struct str name = plan_optimizer_plain(p);
     if (p->adapter.len > 0 || p->shard.len > 0) return NULL;
+    if (str_is(name, "adamw8bit")) name = STR(TAPE_TRAINERS_8BIT);
     int i = 0;
-    while (tape_optimizers[i] && !str_is(p->optimizer, tape_optimizers[i])) i++;
+    while (tape_optimizers[i] && !str_is(name, tape_optimizers[i])) i++;
     return tape_optimizers[i];
 }
 
@@ -188,14 +190,15 @@ static struct forecast_words wanted_words(const struct plan *p, const struct sha
                                           struct str setting) {
     struct plan_preference how = {.step = PLAN_STEP_DPO};
     bool is_reward = plan_preference_read(p->loss, &how) && how.step == PLAN_STEP_REWARD;
-    bool is_adamw = p->optimizer.len == 0 || str_is(p->optimizer, "adam") || p->adapter.len > 0;
+    const struct str optimizer = plan_optimizer_plain(p);
+    bool is_adamw = optimizer.len == 0 || str_is(optimizer, "adam") || p->adapter.len > 0;
     struct forecast_words words = words_of(&(struct traits){
         .setting = setting,
         .adapter = p->adapter,
         .quant = p->quant,
         .shard = p->shard,
         .loss = p->loss,
-        .optimizer = is_adamw || other_optimizer(p) ? STR("adamw") : p->optimizer,
+        .optimizer = is_adamw || other_optimizer(p) ? STR("adamw") : optimizer,
         .precision = str_of(wanted_precision(p, s)),
         .is_grouped = shape_kv_heads(s) < s->heads,
         .is_tied = s->tied && !is_reward, // a reward model's head is another
@@ -422,14 +425,19 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                      STR("all in fp16 is counted by a template in bf16, whose every tensor is as "
                          "large; without autocast small gradients vanish in fp16"));
     forecast_note_loss(f, p, t);
-    if (p->adapter.len > 0 && p->optimizer.len > 0 && !str_is(p->optimizer, "adamw"))
+    const struct str optimizer = plan_optimizer_plain(p);
+    if (p->adapter.len > 0 && optimizer.len > 0 && !str_is(optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
                         STR_ARG(p->optimizer));
     if (other_optimizer(p))
         str_list_format(a, &t->notes,
                         "%.*s: its states and temporaries are made by rule, as a recording has "
-                        "them, where the template has AdamW's",
-                        STR_ARG(p->optimizer));
+                        "them, where the template has AdamW's%s",
+                        STR_ARG(p->optimizer),
+                        str_is(p->optimizer, "adamw8bit")
+                            ? "; an embedding's states are fp32, as transformers' Trainer asks "
+                              "bitsandbytes for (torchtune's are in 8 bits, too: less)"
+                            : "");
     else if (p->adapter.len == 0 && !is_zero(p) && !plan_fsdp_offloads(p->shard))
         forecast_note_update(f, p, t, is_fused);
     if (p->accumulation > 1 && t->tape->header.accumulation < 2) {

@@ -5,8 +5,8 @@ const char *const plan_precisions[] = {
     [PLAN_FP32 - 1] = "fp32", [PLAN_AMP_FP16 - 1] = "amp-fp16", [PLAN_AMP_BF16 - 1] = "amp-bf16",
     [PLAN_BF16 - 1] = "bf16", [PLAN_FP16 - 1] = "fp16",         [PLAN_FP16] = NULL,
 };
-const char *const plan_optimizers[] = {"sgd",  "adam",      "adamw", "adafactor",
-                                       "lion", "adamw8bit", "none",  NULL};
+const char *const plan_optimizers[] = {"sgd",       "adam",       "adamw",     "adafactor", "lion",
+                                       "adamw8bit", "adamw32bit", "lion32bit", "none",      NULL};
 
 // Spellings as they stand in configs, folded to lower case without punctuation; the first row that
 // is contained wins, so the longer names come first. No name: the states are others than those of
@@ -34,6 +34,14 @@ static const struct {
     {"adamwbnb8bit", "adamw8bit"},
     {"adam8bit", "adamw8bit"},
     {"8bit", NULL},
+    {"adamw32bit", "adamw32bit"},
+    {"bitsandbytesoptimadamw", "adamw32bit"},
+    {"bitsandbytesoptimpagedadamw", "adamw32bit"},
+    {"lion32bit", "lion32bit"},
+    {"bitsandbytesoptimlion", "lion32bit"},
+    {"bitsandbytesoptimpagedlion", "lion32bit"},
+    {"ademamix", NULL},
+    {"lomo", NULL},
     {"4bit", NULL},
     {"fp8", NULL},
     {"adafactor", "adafactor"},
@@ -47,6 +55,13 @@ static const struct {
     {"momentum", "sgd"},
     {"none", "none"},
 };
+
+struct str plan_optimizer_plain(const struct plan *p) {
+    const bool is_half = p->precision == PLAN_BF16 || p->precision == PLAN_FP16;
+    if (is_half && p->adapter.len == 0 && p->shard.len == 0) return p->optimizer;
+    if (str_is(p->optimizer, "adamw32bit")) return STR("adamw");
+    return str_is(p->optimizer, "lion32bit") ? STR("lion") : p->optimizer;
+}
 
 const char *plan_precision_name(enum plan_precision precision) {
     return precision ? plan_precisions[precision - 1] : "unknown";

@@ -60,6 +60,9 @@ extern const char *const plan_optimizers[];                    // NULL-ended
 // "AdamW", "adamw_torch_fused", "torch.optim.SGD", "adamw_bnb_8bit" -> the name of plan_optimizers,
 // NULL when it is not one of them.
 const char *plan_optimizer_find(struct str spelled);
+// The plan's. Those of bitsandbytes with 32 bits have states in fp32 whatever the weights are in:
+// where weights are fp32, an adapter or parts of a master copy, they are as the plain ones.
+struct str plan_optimizer_plain(const struct plan *p);
 
 int plan_fsdp(struct str shard);           // torch's: 1 or 2; 0: it is another one
 bool plan_fsdp_offloads(struct str shard); // "fsdp2:offload": weights and update are the host's

@@ -56,7 +56,7 @@ double speed_pcie(const struct gpu *gpu) {
 bool speed_link_of(const struct speed_links *links, const struct gpu *gpu, struct speed_link *ret) {
     for (ptrdiff_t i = 0; i < links->count; i++) {
         *ret = links->rows[i];
-        if (speed_names_card(ret->cards, gpu->key)) return true;
+        if (gpu->key.len > 0 && str_has_name(ret->cards, gpu->key)) return true;
     }
     if (!gpu->compute_capability || gpu->pcie_gen < 3) return false;
     *ret = (struct speed_link){.link = STR("PCIe"),

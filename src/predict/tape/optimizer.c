@@ -29,7 +29,8 @@ static const struct move lion[] = {{STATE, ANY, WEIGHT, 0, "zeros_like"},
                                    {TAKE, ANY, WEIGHT, UPDATE, "clone"},
                                    {GIVE, ANY, 0, UPDATE},
                                    {END}};
-// bitsandbytes/optim/optimizer.py: small weights keep fp32 states.
+// bitsandbytes/optim/optimizer.py: small weights keep fp32 states, and so do embeddings where the
+// Trainer asks for it (transformers/trainer.py registers optim_bits 32 for each nn.Embedding).
 static const struct move adamw8bit[] = {{STATE, SMALL, FP32, 0, "zeros_like"},
                                         {STATE, SMALL, FP32, 0, "zeros_like"},
                                         {STATE, LARGE, BYTES, 0, "zeros_like"},
@@ -37,6 +38,10 @@ static const struct move adamw8bit[] = {{STATE, SMALL, FP32, 0, "zeros_like"},
                                         {STATE, LARGE, BYTES, 0, "zeros_like"},
                                         {STATE, LARGE, FACTORS, 0, "zeros"},
                                         {END}};
+// The same with optim_bits 32: fp32 whatever the weights are in (init_state).
+static const struct move adamw32bit[] = {
+    {STATE, ANY, FP32, 0, "zeros_like"}, {STATE, ANY, FP32, 0, "zeros_like"}, {END}};
+static const struct move lion32bit[] = {{STATE, ANY, FP32, 0, "zeros_like"}, {END}};
 // transformers/optimization.py without a first moment.
 static const struct move adafactor[] = {
     {TAKE, HALVES, FP32, GRADIENT, "_to_copy"},
@@ -71,8 +76,10 @@ static const struct move adafactor[] = {
 };
 enum { MOVES_MOST = sizeof adafactor / sizeof *adafactor };
 
-const char *const tape_optimizers[] = {"sgd", "lion", "adamw8bit", "adafactor", NULL};
-static const struct move *const moves[] = {sgd, lion, adamw8bit, adafactor};
+const char *const tape_optimizers[] = {"sgd",        "lion",      "adamw8bit", TAPE_TRAINERS_8BIT,
+                                       "adamw32bit", "lion32bit", "adafactor", NULL};
+static const struct move *const moves[] = {sgd,        lion,      adamw8bit, adamw8bit,
+                                           adamw32bit, lion32bit, adafactor};
 
 struct maker {
     const struct tape *from;
@@ -82,6 +89,7 @@ struct maker {
     int32_t *now;     // of every allocation of `from` its copy; -1: it has none
     int32_t *weights; // what is trained, in the optimizer's order: AdamW's first state of each
     int32_t weight_count, matrix_count; // matrices come first
+    bool *is_in_full;                   // of each: its states are fp32, however large it is
     int32_t clipping;                   // events of an update before the first state
     int32_t first_op;
     int32_t slots[SLOTS];
@@ -119,11 +127,20 @@ static bool find_weights(struct maker *m) {
     return states > 0 && states % 2 == 0;
 }
 
+static bool is_embedding(const struct tape *t, int32_t param) {
+    static const char *const others[] = {"wte", "wpe", "shared", "relative_attention_bias", NULL};
+    struct str last = t->strings[t->allocs[param].module];
+    for (struct str rest = last; rest.len > 0;) last = str_cut(&rest, '.');
+    return str_find(last, STR("embed")) >= 0 || str_is_one_of(last, others);
+}
+
 // Norms and biases are a group of their own, behind the matrices (transformers.Trainer).
-static void count_matrices(struct maker *m) {
+static void count_matrices(struct maker *m, bool keeps_embeddings) {
     const struct tape *t = m->from;
-    for (int32_t i = 0; i < t->alloc_count && t->allocs[i].tag != TAPE_INPUT_DATA; i++)
-        m->matrix_count += t->allocs[i].tag == TAPE_PARAM && tape_param_decays(t, i);
+    for (int32_t i = 0; i < t->alloc_count && t->allocs[i].tag != TAPE_INPUT_DATA; i++) {
+        if (t->allocs[i].tag != TAPE_PARAM || !tape_param_decays(t, i)) continue;
+        m->is_in_full[m->matrix_count++] = keeps_embeddings && is_embedding(t, i);
+    }
 }
 
 // --- An update -----------------------------------------------------------------------------------
@@ -142,12 +159,14 @@ static int64_t size_of(const struct maker *m, enum size size, int64_t count) {
 }
 
 static bool is_of(const struct maker *m, enum of of, int32_t weight, int64_t count) {
+    const bool is_small = count <= SMALL_MOST || m->is_in_full[weight];
     const bool of_it[] = {
         [ANY] = true,
         [HALVES] = m->bytes < 4,
-        [MATRICES] = weight<m->matrix_count, [VECTORS] = weight >= m->matrix_count,
-                            [SMALL] = count <= SMALL_MOST, [LARGE] = count>
-            SMALL_MOST,
+        [MATRICES] = weight < m->matrix_count,
+        [VECTORS] = weight >= m->matrix_count,
+        [SMALL] = is_small,
+        [LARGE] = !is_small,
     };
     return of_it[of];
 }
@@ -222,10 +241,11 @@ bool tape_optimizer(struct arena *a, const struct tape *t, struct str optimizer,
     if (!tape_optimizers[which]) return false;
     m.moves = moves[which];
     m.weights = arena_new(&scratch, int32_t, t->alloc_count);
+    m.is_in_full = arena_new(&scratch, bool, t->alloc_count);
     m.now = arena_new(&scratch, int32_t, t->alloc_count);
     memset(m.now, 0xff, sizeof *m.now * (size_t)t->alloc_count);
     if (!find_weights(&m)) return false;
-    count_matrices(&m);
+    count_matrices(&m, str_is(optimizer, TAPE_TRAINERS_8BIT));
     *ret = *t;
     int32_t updates = 0;
     for (int32_t i = update_at(t, 0); i < t->event_count; i = update_at(t, i + 1)) updates++;
