@@ -116,21 +116,31 @@ static void note_fixed_classes(const struct question *q, const struct tape *t,
          (long long)asked, (long long)is, asked > is ? ", so more is needed than this says" : "");
 }
 
-// What a head for masked words needs beside one for classes; its logits are in fp32 in the loss.
-static void note_masked_words(const struct question *q, struct answer *answer) {
+// A copy of the logits of a head for masked words, in fp32 as the loss has them; 0: there is none.
+static int64_t masked_words_bytes(const struct question *q, const struct answer *answer) {
     const struct config_guard *head = question_head(q);
     const struct shape *s = answer->forecast.shape;
     const struct plan *p = &answer->plan;
-    if (!head || !str_is(head->what, QUESTION_MASKED)) return;
-    const int64_t words = s ? s->vocabulary : 0;
-    const int64_t bytes = 4 * p->batch * p->sequence_length * words;
-    if (words <= 0 || p->sequence_length <= 0) return;
+    if (!head || !str_is(head->what, QUESTION_MASKED) || !s || p->sequence_length <= 0) return 0;
+    return 4 * p->batch * p->sequence_length * s->vocabulary;
+}
+
+bool answer_lacks_masked_words(const struct question *q, const struct answer *answer) {
+    const struct answer_memory m = answer_memory(answer);
+    const int64_t bytes = masked_words_bytes(q, answer);
+    return bytes > 0 && m.expected_bytes + 3 * bytes > m.usable_bytes;
+}
+
+static void note_masked_words(const struct question *q, struct answer *answer) {
+    const struct plan *p = &answer->plan;
+    const int64_t bytes = masked_words_bytes(q, answer);
+    if (bytes <= 0) return;
     note(answer, q->arena,
          "not counted: the logits of a head for masked words, %lld x %lld tokens x %lld words x 4 "
          "bytes = %.*s a copy, of which there are three when backward begins (themselves, their "
          "logarithms and the gradient)",
-         (long long)p->batch, (long long)p->sequence_length, (long long)words,
-         STR_ARG(unit_bytes(q->arena, bytes)));
+         (long long)p->batch, (long long)p->sequence_length,
+         (long long)answer->forecast.shape->vocabulary, STR_ARG(unit_bytes(q->arena, bytes)));
 }
 
 const struct answer_open *answer_open_size(const struct question *q, const struct answer *answer) {

@@ -57,7 +57,9 @@ enum answer_verdict answer_verdict(const struct answer *answer) {
 
 static enum question_whose whose(const struct question *q, const struct answer *answer,
                                  struct str *ret_without) {
-    return question_whose(q, answer_verdict(answer) != ANSWER_NOT, ret_without);
+    const bool fits = answer_verdict(answer) != ANSWER_NOT;
+    const enum question_whose it = question_whose(q, fits, ret_without);
+    return fits && answer_lacks_masked_words(q, answer) ? QUESTION_OF_ANOTHER : it;
 }
 
 bool answer_is_counted(const struct question *q, const struct answer *answer) {

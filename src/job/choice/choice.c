@@ -139,6 +139,20 @@ static int choose_eval(struct question *q, struct answer *answer, struct fail *w
     return rc;
 }
 
+// The same where nobody asks: of a config that evaluates with larger batches than it trains with.
+static void note_eval(struct question *q, struct answer *answer) {
+    const struct config_value *v = &q->reading.values[CONFIG_EVAL_BATCH];
+    const struct plan *p = &answer->plan;
+    const struct forecast_tape *t =
+        forecast_tape_known(&answer->forecast, p->batch, p->accumulation);
+    if (!t || t->template.len == 0 || p->inference) return;
+    if (v->type != CONFIG_INT || v->line <= 0 || v->integer <= p->batch) return;
+    str_list_format(q->arena, &answer->notes,
+                    "evaluation at %.*s = %lld is not counted: up to %lld it needs no more than a "
+                    "training step",
+                    STR_ARG(v->path), (long long)v->integer, (long long)p->batch);
+}
+
 // What is asked beside the batch, for each GPU.
 static int answer_more(struct question *q, const struct choice_options *o,
                        const struct answer_tta_ask *ask, struct answer *answers, ptrdiff_t count,
@@ -147,6 +161,7 @@ static int answer_more(struct question *q, const struct choice_options *o,
     for (ptrdiff_t i = 0; i < count && rc == 0; i++) {
         if (ask->is_asked) rc = answer_tta_answer(q, &answers[i], ask, NULL, &answers[i].tta, why);
         if (rc == 0 && o->eval_batch) rc = choose_eval(q, &answers[i], why);
+        if (!o->eval_batch) note_eval(q, &answers[i]);
     }
     return rc;
 }

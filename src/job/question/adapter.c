@@ -72,6 +72,8 @@ static struct str config_adapter(const struct question *q) {
     struct str targets = v[CONFIG_LORA_TARGETS].text;
     bool is_known = v[CONFIG_LORA_TARGETS].type == CONFIG_TEXT ||
                     v[CONFIG_LORA_TARGETS].type == CONFIG_BOOL || v[CONFIG_LORA_TARGETS].assumed;
+    bool is_switch = v[CONFIG_LORA_TARGETS].type == CONFIG_BOOL; // YAML's "yes", "on"
+    if (is_switch) targets = v[CONFIG_LORA_TARGETS].boolean ? STR("true") : STR("false");
     if (str_equal_nocase(targets, STR("true"))) targets = STR("all-linear");
     if (!is_known || str_equal_nocase(targets, STR("false")) || targets.len == 0)
         return (struct str){0};

@@ -18,6 +18,8 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
     if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
         return false;
     if (is_compile(g)) return !q->plan.compile;
+    const bool is_optimizer = str_is(g->kind, "optimizer") || str_is(g->kind, "states");
+    if (is_optimizer && q->plan.adapter.len > 0) return false; // its states are few
     // Of LLaMA-Factory: who trains all weights trains these (model/adapter.py, _setup_lora_tuning).
     if (str_is(config_last_key(g->path), "resize_vocab")) return q->plan.adapter.len > 0;
     const bool is_of_loss = str_is(g->kind, "objective") || str_is(g->kind, "preference");
@@ -35,31 +37,50 @@ struct str question_not_modelled(const struct question *q) {
     return buf_str(&text);
 }
 
-// Sharding and offload only take bytes off a GPU; of the others a training of the same size may
-// need more in one place and less in another. Beside what the plan has of the kind the rest of it
-// adds: layers gathered early, trained in full beside an adapter, frozen in fp32.
+// Sharding and offload only take bytes off a GPU, other optimizers than AdamW mostly; of the others
+// a training of the same size may need more in one place and less in another. Beside what the plan
+// has of the kind the rest of it adds: layers gathered early, trained in full beside an adapter,
+// frozen in fp32.
 static bool lowers(const struct plan *p, const struct config_guard *g, bool surely) {
     bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
     if (str_is(g->kind, "sharding")) return p->shard.len == 0;
     if (str_is(g->kind, "offload")) return true;
     if (surely) return false;
     if (str_is(g->kind, "quantisation")) return p->quant.len == 0;
-    return str_is(g->kind, "parallel") || (is_adapter && p->adapter.len == 0);
+    bool is_of_states = str_is(g->kind, "parallel") || str_is(g->kind, "optimizer");
+    return is_of_states || (is_adapter && p->adapter.len == 0);
 }
 
-// Models beside the one that is trained, pairs of texts, all scores of attention at once, more of a
-// sample or of larger ones, and what comes on top of what the plan has.
+// Models beside the one that is trained, states that AdamW has not, pairs of texts, all scores of
+// attention at once, more of a sample or of larger ones, and what comes on top of what the plan
+// has.
 static bool raises(const struct plan *p, const struct config_guard *g) {
-    static const char *const kinds[] = {"objective", "preference", "attention",
-                                        "images",    "video",      "segmentation",
-                                        "batching",  "sizes",      NULL};
+    static const char *const kinds[] = {
+        "objective",    "preference", "attention", "images", "video",
+        "segmentation", "batching",   "sizes",     "states", NULL};
     bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
     return is_adapter ? p->adapter.len > 0 : str_is_one_of(g->kind, kinds);
 }
 
+// bitsandbytes keeps the states of its paged optimizers in managed memory, which the driver moves
+// to the host where the GPU is full; an adapter's are few.
+static bool pages_states(const struct question *q) {
+    const struct str spelled = q->reading.values[CONFIG_OPTIMIZER].text;
+    return q->plan.adapter.len == 0 && !q->plan.inference &&
+           (str_find(spelled, STR("paged")) >= 0 || str_find(spelled, STR("Paged")) >= 0);
+}
+
+void question_say_paged(struct question *q) {
+    if (pages_states(q))
+        str_list_add(q->arena, &q->notes,
+                     STR("paged optimizer states are counted on the GPU; where it is full, the "
+                         "driver moves pages of them to the host, and a step takes longer"));
+}
+
 enum question_whose question_whose(const struct question *q, bool fits, struct str *ret_without) {
     struct buf text = buf_new(q->arena);
-    bool is_another = false, is_lower = false, is_bound = true;
+    bool is_another = !fits && pages_states(q), is_lower = false, is_bound = true;
+    if (is_another) buf_add(&text, STR("paged optimizer states"));
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!question_counts_out(q, g)) continue;

@@ -260,6 +260,20 @@ static void take_completions(struct question *q) {
                                   v[CONFIG_ENGINE_SLEEPS].boolean ? ":sleep" : "");
 }
 
+// trl takes a batch only where the completions that are generated at a time are whole groups, and
+// whole batches (trainer/grpo_config.py, __post_init__).
+void question_keep_generations(struct question *q) {
+    const struct config_value *v = q->reading.values, *steps = &v[CONFIG_GENERATION_STEPS],
+                              *said = steps->integer > 0 ? steps : &v[CONFIG_GENERATION_BATCH];
+    if (!plan_is_of_completions(q->plan.loss) || said->integer <= 0 || q->range.own <= 0) return;
+    if (q->range.least > 0 || q->range.most > 0) return;
+    q->range.least = q->range.most = q->range.own;
+    str_list_format(q->arena, &q->notes,
+                    "%.*s = %.*s: the batch stays, as trl wants whole groups of completions to be "
+                    "generated at a time (--max-batch-size N tries other batches)",
+                    STR_ARG(said->path), STR_ARG(said->text));
+}
+
 void question_add_engine(const struct plan *p, const struct gpu *gpu, struct gpu_overhead *o) {
     if (plan_engine_sleeps(p->generator)) return;
     o->engine_bytes = (int64_t)((double)gpu->total_bytes * plan_engine_share(p->generator));

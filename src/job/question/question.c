@@ -280,6 +280,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     if (rc == 0) rc = question_shard(q, o, why);
     if (rc == 0) rc = take_precision(q, o->precision, why);
     if (rc == 0) question_adapter_type(q);
+    if (rc == 0) question_say_paged(q);
     if (rc == 0) question_frozen(q);
     return rc;
 }
@@ -456,6 +457,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     question_frozen_check(q);
     if (!o->tape) question_head_check(q);
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
+    question_keep_generations(q);
     note_not_modelled(q, o->is_measured);
     for (ptrdiff_t i = 0; i < q->store.broken_count; i++)
         question_say(q, "skipped: %.*s", STR_ARG(q->store.broken[i].message));
