@@ -59,6 +59,7 @@ static bool raises(const struct plan *p, const struct config_guard *g) {
         "objective",    "preference", "attention", "images", "video",
         "segmentation", "batching",   "sizes",     "states", NULL};
     bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
+    if (str_is(g->kind, "sharding")) return p->shard.len > 0;
     return is_adapter ? p->adapter.len > 0 : str_is_one_of(g->kind, kinds);
 }
 
