@@ -111,6 +111,12 @@ bool str_has_name(struct str names, struct str name) {
     return false;
 }
 
+int str_count_names(struct str names) {
+    int count = 0;
+    for (; names.p; count++) (void)str_cut(&names, ',');
+    return count;
+}
+
 bool str_is_digit(char c) {
     return c >= '0' && c <= '9';
 }

@@ -43,12 +43,6 @@ struct wish {
     bool is_single;
 };
 
-static int count_names(struct str names) {
-    int count = 0;
-    for (; names.p; count++) str_cut(&names, ',');
-    return count;
-}
-
 // How much more than is asked an adapter has, in layers, and dropout as one of them: with each a
 // training keeps more tensors, and never fewer. -1: it lacks something.
 static int adapter_excess(const struct wish *w, struct str has, struct str wanted) {
@@ -59,7 +53,7 @@ static int adapter_excess(const struct wish *w, struct str has, struct str wante
     if (str_ends(has, STR("bf16")) != str_ends(wanted, STR("bf16"))) return -1;
     if (str_is(on, "all-linear")) on = w->linear;
     if (str_is(asked, "all-linear")) asked = w->linear;
-    int excess = count_names(on) - count_names(asked) + has_dropout - wants_dropout;
+    int excess = str_count_names(on) - str_count_names(asked) + has_dropout - wants_dropout;
     while (asked.p)
         if (!str_has_name(on, str_cut(&asked, ','))) return -1;
     return has_dropout || !wants_dropout ? excess : -1;

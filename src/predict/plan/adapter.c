@@ -19,12 +19,6 @@ static const char *const mixtral_layers[] = {"q_proj", "k_proj", "v_proj", "o_pr
                                              "w1",     "w2",     "w3",     NULL};
 static const char *const t5_layers[] = {"q", "k", "v", "o", "wi", "wi_0", "wi_1", "wo", NULL};
 
-static int count_names(struct str names) {
-    int count = 0;
-    for (; names.p; str_cut(&names, ',')) count++;
-    return count;
-}
-
 // The names in the order in which a layer has them, if all are of one kind of layer.
 static struct str in_order(struct arena *a, struct str names) {
     static const char *const *const kinds[] = {llama_layers,     fused_layers, gpt2_layers,
@@ -36,7 +30,7 @@ static struct str in_order(struct arena *a, struct str names) {
         for (int i = 0; kinds[k][i]; i++)
             if (str_has_name(names, str_of(kinds[k][i])))
                 buf_format(&text, "%s%s", found++ > 0 ? "," : "", kinds[k][i]);
-        if (found == count_names(names)) return buf_str(&text);
+        if (found == str_count_names(names)) return buf_str(&text);
     }
     return names;
 }
