@@ -116,24 +116,10 @@ static void note_fixed_classes(const struct question *q, const struct tape *t,
          (long long)asked, (long long)is, asked > is ? ", so more is needed than this says" : "");
 }
 
-// A copy of the logits of a head for masked words, in fp32 as the loss has them; 0: there is none.
-static int64_t masked_words_bytes(const struct question *q, const struct answer *answer) {
-    const struct config_guard *head = question_head(q);
-    const struct shape *s = answer->forecast.shape;
-    const struct plan *p = &answer->plan;
-    if (!head || !str_is(head->what, QUESTION_MASKED) || !s || p->sequence_length <= 0) return 0;
-    return 4 * p->batch * p->sequence_length * s->vocabulary;
-}
-
-bool answer_lacks_masked_words(const struct question *q, const struct answer *answer) {
-    const struct answer_memory m = answer_memory(answer);
-    const int64_t bytes = masked_words_bytes(q, answer);
-    return bytes > 0 && m.expected_bytes + 3 * bytes > m.usable_bytes;
-}
-
+// What a head for masked words needs beside one for classes.
 static void note_masked_words(const struct question *q, struct answer *answer) {
     const struct plan *p = &answer->plan;
-    const int64_t bytes = masked_words_bytes(q, answer);
+    const int64_t bytes = answer_masked_words(q, answer);
     if (bytes <= 0) return;
     note(answer, q->arena,
          "not counted: the logits of a head for masked words, %lld x %lld tokens x %lld words x 4 "

@@ -112,9 +112,9 @@ struct answer_word {
     enum show_tone tone;
 };
 struct answer_word answer_word(const struct question *q, const struct answer *answer);
-// Whether three copies of the logits of a head for masked words, which backward begins with, do not
-// fit beside what is counted (themselves, their logarithms and the gradient).
-bool answer_lacks_masked_words(const struct question *q, const struct answer *answer);
+// Bytes of a copy of the logits of a head for masked words, in fp32 as the loss has them; 0: there
+// is no such head.
+int64_t answer_masked_words(const struct question *q, const struct answer *answer);
 // Whether it is of the training that was asked for (question_whose).
 bool answer_is_counted(const struct question *q, const struct answer *answer);
 

@@ -55,11 +55,27 @@ enum answer_verdict answer_verdict(const struct answer *answer) {
     return m.worst_bytes <= m.usable_bytes ? ANSWER_FITS : ANSWER_TIGHT;
 }
 
+int64_t answer_masked_words(const struct question *q, const struct answer *answer) {
+    const struct config_guard *head = question_head(q);
+    const struct shape *s = answer->forecast.shape;
+    const struct plan *p = &answer->plan;
+    if (!head || !str_is(head->what, QUESTION_MASKED) || !s || p->sequence_length <= 0) return 0;
+    return 4 * p->batch * p->sequence_length * s->vocabulary;
+}
+
+// Whether three of them do not fit beside what is counted: themselves, their logarithms and the
+// gradient, when backward begins.
+static bool lacks_masked_words(const struct question *q, const struct answer *answer) {
+    const struct answer_memory m = answer_memory(answer);
+    const int64_t bytes = answer_masked_words(q, answer);
+    return bytes > 0 && m.expected_bytes + 3 * bytes > m.usable_bytes;
+}
+
 static enum question_whose whose(const struct question *q, const struct answer *answer,
                                  struct str *ret_without) {
     const bool fits = answer_verdict(answer) != ANSWER_NOT;
     const enum question_whose it = question_whose(q, fits, ret_without);
-    return fits && answer_lacks_masked_words(q, answer) ? QUESTION_OF_ANOTHER : it;
+    return fits && lacks_masked_words(q, answer) ? QUESTION_OF_ANOTHER : it;
 }
 
 bool answer_is_counted(const struct question *q, const struct answer *answer) {
