@@ -67,7 +67,9 @@ static bool raises(const struct plan *p, const struct config_guard *g) {
 // to the host where the GPU is full; an adapter's are few.
 static bool pages_states(const struct question *q) {
     const struct str spelled = q->reading.values[CONFIG_OPTIMIZER].text;
-    return q->plan.adapter.len == 0 && !q->plan.inference &&
+    const char *name = plan_optimizer_find(spelled); // unless --optimizer says another
+    if (q->plan.adapter.len > 0 || q->plan.inference || !name) return false;
+    return str_is(q->plan.optimizer, name) &&
            (str_find(spelled, STR("paged")) >= 0 || str_find(spelled, STR("Paged")) >= 0);
 }
 

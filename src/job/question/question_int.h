@@ -9,10 +9,12 @@
 void question_weights(struct question *q);
 // Of an adapter, after all else of the plan is taken: whether frozen weights are in fp32; and when
 // the model is known, that they are, as a guard where no tape has them so.
-void question_keep_generations(struct question *q); // of GRPO, where a config says how many
-void question_say_paged(struct question *q);        // where they matter
 void question_frozen(struct question *q);
 void question_frozen_check(struct question *q);
+// Paged states of an optimizer are said where they may leave the GPU.
+void question_say_paged(struct question *q);
+// Of GRPO, where a config says how many completions are generated at a time: the batch stays.
+void question_keep_generations(struct question *q);
 // When the model and its loss are known: a head that is none of the counted ones becomes a guard.
 void question_head_check(struct question *q);
 
