@@ -75,14 +75,27 @@ static int64_t parameter_bytes(const struct tape *t) {
 
 static void parameters_are_the_shapes(void **state) {
     (void)state;
-    static const char *const models[] = {"meta-llama/Llama-3.1-8B",  "meta-llama/Llama-3.2-1B",
-                                         "meta-llama/Llama-2-7b-hf", "mistralai/Mistral-7B-v0.1",
-                                         "Qwen/Qwen2.5-7B",          "openai-community/gpt2-xl",
-                                         "EleutherAI/gpt-neox-20b",  "mistralai/Mixtral-8x22B-v0.1",
-                                         "Qwen/Qwen1.5-MoE-A2.7B",   "Qwen/Qwen3-235B-A22B",
-                                         "allenai/OLMo-2-1124-7B",   "bigcode/starcoder2-7b",
-                                         "microsoft/phi-1_5",        "t5-large",
-                                         "google/flan-t5-xl",        "google/mt5-base"};
+    static const char *const models[] = {"meta-llama/Llama-3.1-8B",
+                                         "meta-llama/Llama-3.2-1B",
+                                         "meta-llama/Llama-2-7b-hf",
+                                         "mistralai/Mistral-7B-v0.1",
+                                         "Qwen/Qwen2.5-7B",
+                                         "openai-community/gpt2-xl",
+                                         "EleutherAI/gpt-neox-20b",
+                                         "mistralai/Mixtral-8x22B-v0.1",
+                                         "Qwen/Qwen1.5-MoE-A2.7B",
+                                         "Qwen/Qwen3-235B-A22B",
+                                         "allenai/OLMo-2-1124-7B",
+                                         "bigcode/starcoder2-7b",
+                                         "HuggingFaceTB/SmolLM3-3B",
+                                         "openai/gpt-oss-20b",
+                                         "THUDM/GLM-4-9B-0414",
+                                         "facebook/opt-6.7b",
+                                         "allenai/OLMo-7B-hf",
+                                         "microsoft/phi-1_5",
+                                         "t5-large",
+                                         "google/flan-t5-xl",
+                                         "google/mt5-base"};
     ARENA_AUTO a = {0};
     struct forecast_cache cache = cache_of(&a);
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
