@@ -509,7 +509,7 @@ class TestShipped(Compared):
         self.compare("gemma3_text", "qlora", False, "1B b2 s2048", tied=True)
         self.compare("gemma3", "qlora-dropout", True, "4B b2 s2048", tied=True)
         self.compare("phi3", "lora", True, "phi-4 b4 s2048")
-        self.compare("gemma", "lora", False, "2B b2 s2048", tied=True)
+        self.compare("smollm3", "lora-dropout", True, "3B b3 s1000", tied=True)
 
     def test_pairs(self):
         self.compare("llama", "dpo-full", True, "3B b4 s1000")
