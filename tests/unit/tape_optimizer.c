@@ -69,6 +69,14 @@ static void the_allocator_is_asked_for_the_same(void **state) {
     }
 }
 
+static void an_adapter_s_states_are_in_8_bits_too(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape from = tape_of(&a, "adamw-lora"), recorded = tape_of(&a, "adamw8bit-lora"), made;
+    assert_true(tape_optimizer(&a, &from, STR("adamw8bit"), WIDTH, 4, &made));
+    assert_true(str_equal(asked_of(&a, &made), asked_of(&a, &recorded)));
+}
+
 static int64_t state_bytes(const struct tape *t) {
     int64_t bytes = 0;
     for (int32_t i = 0; i < t->alloc_count; i++)
@@ -99,6 +107,7 @@ static void another_tape_is_none(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_allocator_is_asked_for_the_same),
+        cmocka_unit_test(an_adapter_s_states_are_in_8_bits_too),
         cmocka_unit_test(a_trainer_keeps_an_embedding_s_states_in_fp32),
         cmocka_unit_test(another_tape_is_none),
     };

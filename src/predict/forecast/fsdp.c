@@ -4,7 +4,14 @@
 
 #include "base/unit.h"
 
-static void note_fsdp1(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+// Who shares by FSDP1 may have a transformers whose loss shifts the logits, in fp32, instead of the
+// labels (4.48.1, loss/loss_utils.py).
+static struct str shifted_bytes(struct arena *a, const struct plan *p, const struct shape *s) {
+    return unit_bytes(a, 4 * p->sequence_length * s->vocabulary);
+}
+
+static void note_fsdp1(struct forecast *f, const struct plan *p, const struct shape *s,
+                       struct forecast_tape *t) {
     static const char *const units[] = {
         "each layer and the rest a flat parameter, fp32 shards",
         "each layer and each matrix of the adapter a flat parameter, bf16 shards of frozen ones",
@@ -16,6 +23,10 @@ static void note_fsdp1(struct forecast *f, const struct plan *p, struct forecast
                     "that wait for another stream count as freed; the first GPU is shown, and none "
                     "has more; in new trainings FSDP2 takes its place",
                     (long long)p->ranks, units[p->quant.len > 0 ? 2 : p->adapter.len > 0]);
+    str_list_format(f->arena, &t->notes,
+                    "transformers 4.48 and before copy the logits once more in the loss: %.*s a "
+                    "sequence",
+                    STR_ARG(shifted_bytes(f->arena, p, s)));
 }
 
 static void note_offload(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
@@ -49,7 +60,7 @@ void forecast_note_fsdp(struct forecast *f, const struct plan *p, const struct s
                         struct forecast_tape *t) {
     struct arena *a = f->arena;
     if (plan_fsdp(p->shard) == 1)
-        note_fsdp1(f, p, t);
+        note_fsdp1(f, p, s, t);
     else if (p->adapter.len > 0)
         str_list_format(a, &t->notes,
                         "fsdp2 over %lld GPUs as transformers' Trainer has it with an adapter: "

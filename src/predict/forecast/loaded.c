@@ -131,7 +131,10 @@ static struct found find(const struct forecast_cache *cache, const struct foreca
 
 static bool use_optimizer(struct forecast_cache *cache, const struct forecast_loaded *l,
                           const struct tape *adamw, struct tape *made) {
-    int64_t bytes = str_is(adamw->header.weights, "bf16") ? 2 : 4;
+    const struct tape_header *h = &adamw->header; // weights that are trained: an adapter's or all
+    bool is_half =
+        h->adapter.len > 0 ? plan_adapter_is_bf16(h->adapter) : str_is(h->weights, "bf16");
+    int64_t bytes = is_half ? 2 : 4;
     return tape_optimizer(tapes_of(cache), adamw, str_of(l->how.optimizer),
                           l->values[TAPE_DIM_HIDDEN], bytes, made);
 }

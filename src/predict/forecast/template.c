@@ -113,11 +113,12 @@ static struct str shard_text(struct str shard) {
 }
 
 // The optimizer that the tape is made over for; NULL: it stays AdamW's. What an adapter's keeps is
-// little: that of another one is counted as AdamW's, which is the most.
+// little: that of another one than the 8-bit is counted as AdamW's, which is the most.
 static const char *other_optimizer(const struct plan *p) {
     struct str name = plan_optimizer_plain(p);
-    if (p->adapter.len > 0 || p->shard.len > 0) return NULL;
-    if (str_is(name, "adamw8bit")) name = STR(TAPE_TRAINERS_8BIT);
+    const bool is_8bit = str_is(name, "adamw8bit");
+    if ((p->adapter.len > 0 && !is_8bit) || p->shard.len > 0) return NULL;
+    if (is_8bit && p->adapter.len == 0) name = STR(TAPE_TRAINERS_8BIT);
     int i = 0;
     while (tape_optimizers[i] && !str_is(name, tape_optimizers[i])) i++;
     return tape_optimizers[i];
@@ -420,15 +421,16 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                          "large; without autocast small gradients vanish in fp16"));
     forecast_note_loss(f, p, t);
     const struct str optimizer = plan_optimizer_plain(p);
-    if (p->adapter.len > 0 && optimizer.len > 0 && !str_is(optimizer, "adamw"))
+    const bool is_other = other_optimizer(p);
+    if (p->adapter.len > 0 && optimizer.len > 0 && !is_other && !str_is(optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
                         STR_ARG(p->optimizer));
-    if (other_optimizer(p))
+    if (is_other)
         str_list_format(a, &t->notes,
                         "%.*s: its states and temporaries are made by rule, as a recording has "
                         "them, where the template has AdamW's%s",
                         STR_ARG(p->optimizer),
-                        str_is(p->optimizer, "adamw8bit")
+                        str_is(p->optimizer, "adamw8bit") && p->adapter.len == 0
                             ? "; an embedding's states are fp32, as transformers' Trainer asks "
                               "bitsandbytes for (torchtune's are in 8 bits, too: less)"
                             : "");
