@@ -476,7 +476,8 @@ def _by_accelerate(model, knobs):
 
 
 def wrap(model, knobs, mesh, device):
-    """The model as accelerate prepares it for FSDP2 on a device; (model, library)."""
+    """The model as accelerate prepares it for FSDP2 on a device; (model, library). An adapter is in its layers' groups: peft's policy
+    for what is trained is FSDP1's, transformers.Trainer gives it to that alone (_prepare_for_training)."""
     accelerate = need("accelerate", "accelerate")
     from accelerate.utils.fsdp_utils import fsdp2_prepare_model  # pylint: disable=import-outside-toplevel
     autocast_forward(model, knobs, "cuda" if device.type == "meta" else device.type)
@@ -484,9 +485,6 @@ def wrap(model, knobs, mesh, device):
         state=types.SimpleNamespace(fsdp_plugin=_plugin(knobs, accelerate)), torch_device_mesh=mesh, is_main_process=False,
         parallelism_config=types.SimpleNamespace(fsdp_dim_names=("fsdp",)), device=device,
         mixed_precision="bf16" if knobs.autocast_dtype else "no")
-    if knobs.adapter:  # transformers.Trainer; its policy for adapters is none that accelerate knows, so layers are no groups
-        from transformers.distributed.fsdp import update_fsdp_plugin_peft  # pylint: disable=import-outside-toplevel
-        update_fsdp_plugin_peft(model, accelerator)
     return fsdp2_prepare_model(accelerator, model), "accelerate " + accelerate.__version__
 
 

@@ -24,7 +24,7 @@ from compare import error_of
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOLERANCE = 0.05
 SKIP = 77
-PATIENCE_S = 240
+PATIENCE_S = 120
 COLUMNS = ("name", "config", "options", "predicted_allocated", "torch_allocated", "predicted_reserved", "torch_reserved", "nvml_device",
            "predicted_overhead", "seconds_per_step", "device", "driver", "torch", "transformers", "error")
 
@@ -72,9 +72,8 @@ def _measured(answer, config_file, options):
 
 
 def measured(config_file, options):
-    """A row's figures, from a process of its own whose imports a server has made."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch", "transformers", "peft", "training"])
+    """A row's figures, from a process of its own."""
+    context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(False)
     process = context.Process(target=_measured, args=(theirs, config_file, options))
     process.start()

@@ -48,43 +48,47 @@ def join(ranks):
 
 
 def quantize(model, words, device):
-    """Its linear layers but the head in four bits, as bitsandbytes keeps them; through the host, so that no gaps are left."""
+    """Its linear layers but the head in four bits, as bitsandbytes keeps them, on the host."""
     import bitsandbytes as bnb
-    is_shared = "--shard" in words
+    is_double, storage = value_of(words, "--quant").startswith("nf4-dq"), torch.bfloat16 if "--shard" in words else torch.uint8
     for name, module in list(model.named_modules()):
         if not isinstance(module, torch.nn.Linear) or name.endswith("lm_head"):
             continue
-        made = bnb.nn.Linear4bit(module.in_features, module.out_features, module.bias is not None, compute_dtype=torch.bfloat16, quant_type="nf4",
-                                 compress_statistics=value_of(words, "--quant").startswith("nf4-dq"),
-                                 quant_storage=torch.bfloat16 if is_shared else torch.uint8, device="meta")
-        made.weight = bnb.nn.Params4bit(module.weight.data.to(device), requires_grad=False, quant_type="nf4",
-                                        compress_statistics=made.weight.compress_statistics, module=made,
-                                        quant_storage=made.weight.quant_storage).to(device).to("cpu")
+        made = bnb.nn.Linear4bit(module.in_features, module.out_features, module.bias is not None, compute_dtype=torch.bfloat16,
+                                 quant_type="nf4", compress_statistics=is_double, quant_storage=storage, device="meta")
+        made.weight = bnb.nn.Params4bit(module.weight.data, requires_grad=False, quant_type="nf4", compress_statistics=is_double,
+                                        quant_storage=storage, module=made).to(device).to("cpu")
         if module.bias is not None:
             made.bias = torch.nn.Parameter(module.bias.data, requires_grad=False)
         owner, _, last = name.rpartition(".")
         setattr(model.get_submodule(owner), last, made)
         module.weight = None
-    model.is_loaded_in_4bit = model.is_quantized = True
-    model.quantization_method = "bitsandbytes"
-    return model
+    model.is_loaded_in_4bit = True
+    return model.to("cpu")
 
 
 def built(config, words, is_inference, device):
-    """The model, with its adapter if there is one, and whether it classifies."""
+    """The model, with its adapter if there is one, and whether it classifies: on the GPU, or on the host where what shares it takes
+    it from there. What is not what trains is not left behind in the allocator."""
     precision, adapter, quant = value_of(words, "--precision", "bf16"), value_of(words, "--lora"), value_of(words, "--quant")
-    dtype = torch.float32 if not adapter and (precision in ("fp32", "amp-bf16", "amp-fp16") or value_of(words, "--shard", "").startswith("fsdp")) else torch.bfloat16
+    is_whole = not adapter and (precision in ("fp32", "amp-bf16", "amp-fp16") or value_of(words, "--shard", "").startswith("fsdp"))
     is_classified = "SequenceClassification" in "".join(config.architectures or [])
     kind = transformers.AutoModelForSequenceClassification if is_classified else transformers.AutoModelForCausalLM
-    with torch.device("cpu" if quant else device):
-        model = kind.from_config(config, dtype=dtype)
+    with torch.device(device):
+        model = kind.from_config(config, dtype=torch.float32 if is_whole else torch.bfloat16)
     if quant:
-        model = quantize(model, words, device).to(device)
+        model = quantize(model, words, device)
+    if "--shard" in words:
+        model = model.to("cpu")
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    if quant and "--shard" not in words:
+        model = model.to(device)
     if adapter:
         import peft
         rank, _, rest = adapter.partition(":")
         names, _, dropout = rest.partition(":")
-        if quant and not quant.endswith("left"):
+        if quant and not quant.endswith("left") and "--shard" not in words:
             model = peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing="--checkpointing" in words)
         model = peft.get_peft_model(model, peft.LoraConfig(
             r=int(rank), lora_alpha=16, target_modules=names.split(",") if names and names != "all-linear" else "all-linear",
@@ -120,6 +124,11 @@ def train(config, words, device):
         """When each step ended."""
         times = []
 
+        def on_train_begin(self, *_, **__):
+            """What was allocated to bring the model there is over."""
+            if device == "cuda":
+                torch.cuda.reset_peak_memory_stats()
+
         def on_step_end(self, *_, **__):
             if device == "cuda":
                 torch.cuda.synchronize()
@@ -133,9 +142,6 @@ def train(config, words, device):
             save_strategy="no", logging_strategy="no", dataloader_num_workers=0, use_cpu=device == "cpu",
             use_liger_kernel=value_of(words, "--loss") == "liger", **shared(words), **more)
         model, is_classified = built(config, words, False, device)
-        if device == "cuda":
-            torch.cuda.empty_cache()
-            torch.cuda.reset_peak_memory_stats()
         transformers.Trainer(model, how, train_dataset=Texts(tokens, config.vocab_size, is_classified), callbacks=[Clock()]).train()
     return statistics.median(b - a for a, b in zip(Clock.times, Clock.times[1:]))
 
