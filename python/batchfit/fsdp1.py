@@ -89,6 +89,23 @@ def _policy(model, knobs):
                              transformer_layer_cls={type(m) for m in model.modules() if type(m).__name__ in names})
 
 
+def _recompute_units(model):
+    """Each layer is recomputed with its unit around it, reentrantly, as transformers did it to 4.51 unless it was told otherwise; from
+    4.52 on a layer does so itself, inside of its unit. FSDP1 keeps a hook for each unit that is not trained until backward is over
+    (torch, _register_post_backward_reshard_only_hook), and with it the input that a unit was recomputed from, and its gradient."""
+    from torch.distributed.fsdp import FullyShardedDataParallel  # pylint: disable=import-outside-toplevel
+    for unit in model.modules():
+        inner = getattr(unit, "_fsdp_wrapped_module", None)
+        if isinstance(unit, FullyShardedDataParallel) and getattr(inner, "gradient_checkpointing", False) and hasattr(inner, "_gradient_checkpointing_func"):
+            inner.gradient_checkpointing = False
+            unit.forward = functools.partial(_recomputed, unit.forward)
+
+
+def _recomputed(forward, *args, **kwargs):
+    from torch.utils.checkpoint import checkpoint  # pylint: disable=import-outside-toplevel
+    return checkpoint(functools.partial(forward, **kwargs), *args, use_reentrant=True)
+
+
 def wrap(model, knobs, device):
     """The model as accelerate prepares it for FSDP1 on a device (Accelerator.prepare_model; FullyShardedDataParallelPlugin says
     no to use_orig_params unless it is told), which is as a loop of one's own has it by FSDP1's defaults; (model, library or None)."""
@@ -105,6 +122,8 @@ def wrap(model, knobs, device):
     model = FullyShardedDataParallel(
         model, sharding_strategy=ShardingStrategy.FULL_SHARD, auto_wrap_policy=_policy(model, knobs), mixed_precision=mixed,
         cpu_offload=CPUOffload(offload_params=split(knobs.shard)[1]), backward_prefetch=BackwardPrefetch.BACKWARD_PRE, limit_all_gathers=True, device_id=device)
+    if knobs.checkpointing and knobs.adapter and knobs.shard == "fsdp1":
+        _recompute_units(model)
     return model, library
 
 

@@ -22,6 +22,7 @@ from .host import Host
 from .sources import need
 
 MOST_RANKS = 65536
+INSIDE = "fsdp1@4.52"  # transformers from 4.52 on
 REDUCED = "fsdp.reduce_scatter"
 
 
@@ -370,6 +371,8 @@ TUNE = "torchtune"
 def split(shard):
     """("fsdp1", True) of "fsdp1:offload"; (None, False): it is none of these."""
     word, _, more = (shard or "").partition(":")
+    if shard == INSIDE:
+        return "fsdp1", False
     is_known = shard == TUNE or word in ("fsdp1", "fsdp2") and more in ("", "offload")
     return (word, more == "offload") if is_known else (None, False)
 
@@ -384,8 +387,10 @@ def check(knobs, kind):
         return
     word, is_offloaded = split(knobs.shard)
     if word is None:
-        raise UsageError("--shard %s: fsdp1, fsdp2, both perhaps with :offload, torchtune, zero1, zero2 or zero3" % knobs.shard)
+        raise UsageError("--shard %s: fsdp1, fsdp2, both perhaps with :offload, %s, torchtune, zero1, zero2 or zero3" % (knobs.shard, INSIDE))
     is_second = word != "fsdp1"
+    if knobs.shard == INSIDE and not (knobs.checkpointing and knobs.adapter):
+        raise UsageError("--shard %s: with --checkpointing and --adapter; without, fsdp1 is the same" % knobs.shard)
     if word == TUNE and (kind != "hf" or knobs.autocast_dtype or knobs.compile):
         raise UsageError("--shard %s: hf: models without autocast are recorded (--precision bf16 or fp32), and without --compile" % TUNE)
     if is_offloaded and not knobs.fused_optimizer:

@@ -125,6 +125,9 @@ KINDS = {
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
 }
+# FSDP1's adapters of transformers from 4.52 on; the plain words are those before, which keep more where layers are recomputed.
+KINDS.update({kind.replace("-accumulating", "") + "-inside" + "-accumulating" * ("accumulation" in knobs): (dict(knobs, shard="fsdp1@4.52"), adapter)
+              for kind, (knobs, adapter) in list(KINDS.items()) if kind.startswith("fsdp1-") and adapter is not None and "-offload" not in kind})
 # Without autocast: an adapter in bf16 as the weights are, as torchtune and litgpt build theirs; or in fp32 over them, as peft makes it where
 # nobody says otherwise, whose layers cast what goes into them.
 _BF16 = dict(_COMMON, precision="bf16")
@@ -231,7 +234,7 @@ _NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "ql
 ANY_BATCH = (*_NO_AUTOCAST, *WIDE, *LEFT, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
-ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD  # who offloads recomputes
+ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD + tuple(kind for kind in KINDS if "-inside" in kind)  # who offloads recomputes
 # Kinds in which one head of keys and values is left to each GPU.
 SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
 SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
