@@ -122,8 +122,6 @@ def wrap(model, knobs, device):
     model = FullyShardedDataParallel(
         model, sharding_strategy=ShardingStrategy.FULL_SHARD, auto_wrap_policy=_policy(model, knobs), mixed_precision=mixed,
         cpu_offload=CPUOffload(offload_params=split(knobs.shard)[1]), backward_prefetch=BackwardPrefetch.BACKWARD_PRE, limit_all_gathers=True, device_id=device)
-    if knobs.checkpointing and knobs.adapter and knobs.shard == "fsdp1":
-        _recompute_units(model)
     return model, library
 
 
@@ -132,4 +130,7 @@ def apply(model, knobs):
     _install()
     SHARDING.start(knobs.ranks, offload=split(knobs.shard)[1])
     with SHARDING.answering():
-        return wrap(model, knobs, torch.device("meta"))
+        model, library = wrap(model, knobs, torch.device("meta"))
+    if knobs.checkpointing and knobs.adapter and knobs.shard == "fsdp1":
+        _recompute_units(model)
+    return model, library

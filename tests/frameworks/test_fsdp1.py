@@ -7,9 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
+import accelerate
+import peft
 import torch
+import transformers
+from torch.distributed.fsdp.wrap import _or_policy
 
 from templates_helper import SHAPES, Compared, families
 from batchfit import recorder
@@ -156,6 +161,33 @@ class TestRecording(unittest.TestCase):
                 self.record(**said)
 
 
+class Stop(Exception):
+    """All is known."""
+
+
+def stop(*_, **__):
+    raise Stop
+
+
+class TestTrainer(unittest.TestCase):
+    def is_of_adapters(self, version):
+        """Does transformers' Trainer give FSDP of this version peft's policy of what is wrapped?"""
+        config = transformers.LlamaConfig(hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, vocab_size=8)
+        model = peft.get_peft_model(transformers.LlamaForCausalLM(config), peft.LoraConfig(target_modules=["q_proj"]))
+        plugin = accelerate.FullyShardedDataParallelPlugin(fsdp_version=version, auto_wrap_policy="transformer_based_wrap")
+        with tempfile.TemporaryDirectory() as folder:
+            trainer = transformers.Trainer(model, transformers.TrainingArguments(folder, use_cpu=True, report_to=[]))
+        trainer.is_fsdp_enabled = True
+        trainer.accelerator = types.SimpleNamespace(state=types.SimpleNamespace(fsdp_plugin=plugin), prepare=stop, unwrap_model=trainer.accelerator.unwrap_model)
+        with self.assertRaises(Stop):
+            trainer._prepare_for_training(1, None, None)
+        return getattr(plugin.auto_wrap_policy, "func", None) is _or_policy
+
+    def test_policy_of_adapters_is_fsdp1s(self):
+        self.assertTrue(self.is_of_adapters(1))
+        self.assertFalse(self.is_of_adapters(2))  # so each layer is a group, which an H100 agreed with (tests/gpu/measured)
+
+
 class TestShipped(Compared):
     def test_ranks_that_divide_and_that_do_not(self):
         for ranks in (8, 7):
@@ -163,11 +195,13 @@ class TestShipped(Compared):
             self.compare("llama", "fsdp1", True, "fsdp1")
             self.compare("qwen2", "fsdp1-lora-accumulating", False, "fsdp1")
         SHAPES["fsdp1"] = dict(SHAPES["8B b2 s2048"], N=65536)  # more than an adapter's matrix has elements
-        self.compare("qwen3", "fsdp1-lora", True, "fsdp1")
+        self.compare("qwen3", "fsdp1-lora-dropout", True, "fsdp1")
+        self.compare("qwen3", "fsdp1-lora-inside", True, "fsdp1")
 
     def test_four_bits_over_ranks(self):
         SHAPES["fsdp1"] = dict(SHAPES["3B b4 s1000"], N=7)
-        self.compare("mistral", "fsdp1-qlora-dq", True, "fsdp1")
+        self.compare("mistral", "fsdp1-qlora-dq-inside", True, "fsdp1")
+        self.compare("mistral", "fsdp1-qlora-dropout-accumulating", True, "fsdp1")
         self.compare("llama", "fsdp1-qlora-accumulating", False, "fsdp1")
 
 

@@ -3,7 +3,7 @@
 on once, alone or as the first of several GPUs.
 
 Of several GPUs one is there. torch's own fake group stands for the others: its collectives return at once and move nothing, so what
-FSDP, DDP and DeepSpeed allocate on that GPU is real, its values and times are not.
+FSDP and DeepSpeed allocate on that GPU is real, its values and times are not.
 """
 import json
 import os
@@ -103,13 +103,13 @@ def shared(words):
     shard = value_of(words, "--shard", "")
     if shard.startswith("fsdp"):
         return {"fsdp": True, "fsdp_config": {
-            "version": int(shard[4]), "backward_prefetch": "backward_pre", "reshard_after_forward": True if shard == "fsdp2" else "full_shard",
+            "version": int(shard[4]), "backward_prefetch": "backward_pre", "reshard_after_forward": True if shard[4] == "2" else "full_shard",
             "use_orig_params": False, "cpu_ram_efficient_loading": False, "sync_module_states": False}}
     if shard.startswith("zero"):
         stage = int(shard[4])
         return {"deepspeed": {"train_micro_batch_size_per_gpu": "auto", "gradient_accumulation_steps": "auto", "bf16": {"enabled": True},
                               "gradient_clipping": "auto", "zero_allow_untested_optimizer": True,
-                              "zero_optimization": {"stage": stage, "overlap_comm": "--overlap" in words, "contiguous_gradients": True,
+                              "zero_optimization": {"stage": stage, "contiguous_gradients": True,
                                                     "reduce_bucket_size": BUCKET, "allgather_bucket_size": BUCKET}}}
     return {}
 
@@ -135,12 +135,11 @@ def train(config, words, device):
             self.times.append(time.monotonic())
 
     with tempfile.TemporaryDirectory() as folder:
-        more = {"gradient_checkpointing_kwargs": {"use_reentrant": True}} if "--reentrant" in words else {}
         how = transformers.TrainingArguments(
             folder, per_device_train_batch_size=batch, max_steps=STEPS, bf16=precision == "amp-bf16" or is_zero, fp16=precision == "amp-fp16",
             gradient_checkpointing="--checkpointing" in words, optim=OPTIMIZERS[value_of(words, "--optimizer", "adamw")], report_to=[],
             save_strategy="no", logging_strategy="no", dataloader_num_workers=0, use_cpu=device == "cpu",
-            use_liger_kernel=value_of(words, "--loss") == "liger", **shared(words), **more)
+            use_liger_kernel=value_of(words, "--loss") == "liger", **shared(words))
         model, is_classified = built(config, words, False, device)
         transformers.Trainer(model, how, train_dataset=Texts(tokens, config.vocab_size, is_classified), callbacks=[Clock()]).train()
     return statistics.median(b - a for a, b in zip(Clock.times, Clock.times[1:]))

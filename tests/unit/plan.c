@@ -32,6 +32,23 @@ static void the_configs_own_batch_is_tried_too(void **state) {
     assert_int_equal(every.values[0], 4096);
 }
 
+static void fsdp1_keeps_more_under_adapters_that_recompute(void **state) {
+    (void)state;
+    struct plan p = {.shard = STR("fsdp1@4.52"), .adapter = STR("lora:16"), .checkpointing = true};
+    assert_int_equal(plan_fsdp(p.shard), 1);
+    assert_false(plan_fsdp1_retains(&p));
+    assert_str(plan_recorded_shard(&p), "fsdp1@4.52");
+    p.checkpointing = false; // both are alike then
+    assert_str(plan_recorded_shard(&p), "fsdp1");
+    p.shard = STR("fsdp1");
+    assert_false(plan_fsdp1_retains(&p));
+    p.checkpointing = true;
+    assert_true(plan_fsdp1_retains(&p));
+    p.adapter = (struct str){0};
+    assert_false(plan_fsdp1_retains(&p));
+    assert_int_equal(plan_fsdp(STR("fsdp2@4.52")), 0);
+}
+
 static void only_divisors_keep_the_effective_batch(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -207,6 +224,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_multiples_above_and_any_below),
         cmocka_unit_test(the_configs_own_batch_is_tried_too),
+        cmocka_unit_test(fsdp1_keeps_more_under_adapters_that_recompute),
         cmocka_unit_test(only_divisors_keep_the_effective_batch),
         cmocka_unit_test(the_effective_batch_is_reached_in_the_fewest_micro_steps),
         cmocka_unit_test(optimizers_are_known_by_their_spellings),

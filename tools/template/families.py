@@ -235,6 +235,8 @@ ANY_BATCH = (*_NO_AUTOCAST, *WIDE, *LEFT, "full-fp32", "zero3", "zero3-lora", "z
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD + tuple(kind for kind in KINDS if "-inside" in kind)  # who offloads recomputes
+# Where layers are computed again, one with dropout serves these.
+NEVER_AGAIN = tuple(kind for kind in _FSDP1 if "lora" in kind and "-dropout" not in kind and kind not in ALWAYS_AGAIN)
 # Kinds in which one head of keys and values is left to each GPU.
 SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
 SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
@@ -497,6 +499,6 @@ def variants():
                         for kind in FEW.get(family, KINDS) if (family, grouped, tied) in SOME.get(kind, {(family, grouped, tied)})
                         if kind not in NOT.get((family, grouped), ()) and OF_FAMILY.get(kind, family) == family
                         and not (kind in OF_FAMILY and tied)
-                        for checkpointing in ((True,) if kind in ALWAYS_AGAIN else (False, True)) for one in (False, True)
+                        for checkpointing in ((True,) if kind in ALWAYS_AGAIN else (False,) if kind in NEVER_AGAIN else (False, True)) for one in (False, True)
                         if not (one and (kind in ANY_BATCH or (family, kind) in ANY_BATCH_OF))]
     return out

@@ -10,7 +10,6 @@ from batchfit.events import ROWS
 
 from . import dims, fold
 
-PARTS_OF_LAYER = 40  # more parameters than a layer has: linear ones and norms, with two of an adapter each
 TOWER = ".vision_tower."  # whose modules have sizes of their own, the same in every model of the family: constants, times an adapter's rank
 _CONSTANT = re.compile(r"\d*")
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|$)")
@@ -35,19 +34,16 @@ def _split_module(path):
     return _LAYER.sub("{}", path), tuple(int(n) for n in _LAYER.findall(path))
 
 
-def _shard_terms(a, shape, d, layers):
-    """The size of what is made of the ranks' parts of parameters: each rank has ceil(rows / ranks) rows of each. Where all layers
-    are one group, every layer has as many of a kind, and the model some more."""
+def _shard_terms(a, shape, d):
+    """The size of what is made of the ranks' parts of parameters: each rank has ceil(rows / ranks) rows of each."""
     out, total = {}, 0
-    whole = len(shape.parts) > PARTS_OF_LAYER
     for (rows, rest), times in collections.Counter(shape.parts).items():
         letters, others = d.extent(rows), d.extent(rest)
         if letters is None or others is None:
             raise NotATemplate("%s in %s: parameters of %d rows of %d are no products of dimensions" % (a[4], a[5], rows, rest))
         number, others = int(_CONSTANT.match(others).group() or 1), _CONSTANT.sub("", others)
-        for letter, count in (("L", times // layers), ("", times % layers)) if whole else (("", times),):
-            name = dims.order(letter + "N" * shape.times_ranks + others + "[%s/N]" % letters)
-            out[name] = out.get(name, 0) + shape.each * number * count
+        name = dims.order("N" * shape.times_ranks + others + "[%s/N]" % letters)
+        out[name] = out.get(name, 0) + shape.each * number * times
         total += shape.each * (d.value["N"] if shape.times_ranks else 1) * dims.ceil(rows, d.value["N"]) * rest * times
     out = {name: c for name, c in out.items() if c}
     if total != a[2]:
@@ -107,7 +103,7 @@ def _rounded_terms(a, rounded, d):
     return {letters: each}
 
 
-def _terms(a, log, d, layers):
+def _terms(a, log, d):
     """The size of an allocation as {letters: constant}, or None where it may depend on the layers."""
     if len(a) > ROWS:
         return {}
@@ -115,7 +111,7 @@ def _terms(a, log, d, layers):
     if isinstance(shape, sharded.Flat):
         return _flat_terms(a, shape, d)
     if shape:
-        return _shard_terms(a, shape, d, layers)
+        return _shard_terms(a, shape, d)
     if TOWER in a[5]:
         return {"R": a[2] // d.value["R"]} if "R" in d.marker and a[2] % d.marker["R"] == 0 else {"": a[2]}
     if a[1] in log.rounded:
@@ -137,8 +133,8 @@ def _rows(a, d):
     return " n=%s,%s" % tuple(each)
 
 
-def _alloc(a, log, d, layers):
-    terms, a_class = d.classes(_terms(a, log, d, layers))
+def _alloc(a, log, d):
+    terms, a_class = d.classes(_terms(a, log, d))
     module, layer = _split_module(a[5])
     rows = _rows(a, d) if len(a) > ROWS else " n=" + a_class if a_class else ""
     is_number = not rows and (not terms or not any(terms))  # it may be a list with an entry a layer, which looks like a constant
@@ -147,14 +143,14 @@ def _alloc(a, log, d, layers):
     return Event("a", ("a", size + rows, a[3], a[4], module, a[6]), numbers, terms, a, module, is_number)
 
 
-def phases(log, d, layers):
-    """[(kind, step, [Event])] of a recording of so many layers."""
+def phases(log, d):
+    """[(kind, step, [Event])] of a recording."""
     out, born = [], {}
     for e in log.events:
         if e[0] == "m":
             out.append((e[1], e[2], []))
         elif e[0] == "a":
-            event = _alloc(e, log, d, layers)
+            event = _alloc(e, log, d)
             born[e[1]] = event.token
             out[-1][2].append(event)
         elif e[0] == "f":
@@ -236,7 +232,7 @@ def _phase_lines(which, recordings):
 
 def body(logs, d):
     """The lines of the template; logs: recordings by layer count."""
-    split = {n: phases(log, d, n) for n, log in logs.items()}
+    split = {n: phases(log, d) for n, log in logs.items()}
     marks = {tuple(p[:2] for p in phases_) for phases_ in split.values()}
     if len(marks) != 1:
         raise NotATemplate("the phases depend on the layers")

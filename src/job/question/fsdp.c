@@ -60,6 +60,18 @@ bool question_fsdp_extra(const struct question *q, const struct config_guard *g)
     return str_is(g->what, own_checkpointing) && q->plan.checkpointing;
 }
 
+// What is computed again is then inside of its unit, whatever the version of transformers.
+static bool is_not_reentrant(const struct question *q) {
+    static const char *const keys[] = {"gradient_checkpointing_kwargs.use_reentrant",
+                                       "use_reentrant_gc", NULL};
+    for (int i = 0; keys[i]; i++) {
+        struct config_value v = {0};
+        (void)config_get(q->arena, &q->config, str_of(keys[i]), &v, NULL);
+        if (v.type == CONFIG_BOOL && !v.boolean) return true;
+    }
+    return false;
+}
+
 static bool is_extra(const struct config_guard *g) {
     return str_is(g->what, with_offload) || str_is(g->what, own_checkpointing) ||
            str_is(g->what, gathers_early);
@@ -100,5 +112,7 @@ struct str question_fsdp(struct question *q) {
         return (struct str){0};
     note_unsaid(q, first);
     if (has_own_checkpointing) q->plan.checkpointing = true;
-    return offloads ? plan_offload(q->arena, found, STR("all")) : found;
+    if (offloads) return plan_offload(q->arena, found, STR("all"));
+    bool is_inside = has_own_checkpointing || is_not_reentrant(q);
+    return is_inside && str_is(found, "fsdp1") ? STR("fsdp1@4.52") : found;
 }

@@ -61,10 +61,11 @@ struct question_options {
                 "cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward "      \
                 "grpo grpo:reference grpo@1.15"),                                                \
         CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                             \
-                "how several GPUs share the weights: fsdp2 (torch's fully_shard), fsdp1, titan " \
-                "(fsdp2 as torchtitan does it; titan:op), torchtune (as its recipes do), zero1 " \
-                "to zero3 (DeepSpeed; zero3:BUCKET:overlap)",                                    \
-                "fsdp1 fsdp2 titan titan:op torchtune zero1 zero2 zero3"),                       \
+                "how several GPUs share the weights: fsdp2 (torch's fully_shard), fsdp1 (with "  \
+                "transformers from 4.52 on fsdp1@4.52), titan (fsdp2 as torchtitan does it; "    \
+                "titan:op), torchtune (as its recipes do), zero1 to zero3 (DeepSpeed; "          \
+                "zero3:BUCKET:overlap)",                                                         \
+                "fsdp1 fsdp1@4.52 fsdp2 titan titan:op torchtune zero1 zero2 zero3"),            \
         CLI_ROW("tp", "N", CLI_COUNT, QUESTION_AT(type, tensor_parallel),                        \
                 "with --shard fsdp2 or titan: so many GPUs split each layer (tensor, "           \
                 "sequence and loss parallel, as torchtitan does it)"),                           \

@@ -10,6 +10,26 @@ static struct str shifted_bytes(struct arena *a, const struct plan *p, const str
     return unit_bytes(a, 4 * p->sequence_length * s->vocabulary);
 }
 
+// Before 4.52 a unit of FSDP1 was recomputed, not the layer inside of it, reentrantly where nobody
+// said otherwise; its hook then keeps the gradient of what it was recomputed from.
+static void note_retained(struct forecast *f, const struct plan *p, const struct shape *s,
+                          struct forecast_tape *t) {
+    if (p->adapter.len == 0 || !p->checkpointing) return;
+    struct str more = unit_bytes(f->arena, 2 * p->sequence_length * s->hidden * s->layers);
+    if (plan_fsdp1_retains(p))
+        str_list_format(f->arena, &t->notes,
+                        "checkpointing as of transformers before 4.52, under which FSDP1 keeps the "
+                        "gradients of all layers' inputs to the end of the backward pass, %.*s a "
+                        "sequence; not so from 4.52 on, or with use_reentrant: false: --shard "
+                        "fsdp1@4.52",
+                        STR_ARG(more));
+    else
+        str_list_format(f->arena, &t->notes,
+                        "checkpointing as of transformers 4.52 or newer, or with use_reentrant: "
+                        "false; before, FSDP1 keeps up to %.*s a sequence more",
+                        STR_ARG(more));
+}
+
 static void note_fsdp1(struct forecast *f, const struct plan *p, const struct shape *s,
                        struct forecast_tape *t) {
     static const char *const units[] = {
@@ -23,6 +43,7 @@ static void note_fsdp1(struct forecast *f, const struct plan *p, const struct sh
                     "that wait for another stream count as freed; the first GPU is shown, and none "
                     "has more; in new trainings FSDP2 takes its place",
                     (long long)p->ranks, units[p->quant.len > 0 ? 2 : p->adapter.len > 0]);
+    note_retained(f, p, s, t);
     str_list_format(f->arena, &t->notes,
                     "transformers 4.48 and before copy the logits once more in the loss: %.*s a "
                     "sequence",
@@ -64,9 +85,9 @@ void forecast_note_fsdp(struct forecast *f, const struct plan *p, const struct s
     else if (p->adapter.len > 0)
         str_list_format(a, &t->notes,
                         "fsdp2 over %lld GPUs as transformers' Trainer has it with an adapter: "
-                        "bf16 shards of the frozen weights, all layers gathered at once (to "
-                        "accelerate 1.15 they are no groups then); the first GPU is shown, and "
-                        "none has more",
+                        "bf16 shards of the frozen weights, each layer a group with its part of "
+                        "the adapter, whose shards are fp32; the first GPU is shown, and none has "
+                        "more",
                         (long long)p->ranks);
     else
         str_list_format(a, &t->notes,

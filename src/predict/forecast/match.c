@@ -209,7 +209,8 @@ static bool is_same_zero(struct str a, struct str b) {
 static int serves_shard(const struct plan *p, const struct forecast_model *m,
                         const struct tape_header *h) {
     (void)m;
-    bool is_alike = str_equal(p->shard, h->shard) || is_same_zero(p->shard, h->shard);
+    struct str shard = plan_recorded_shard(p);
+    bool is_alike = str_equal(shard, h->shard) || is_same_zero(shard, h->shard);
     int64_t asked = p->tensor_parallel > 1 ? p->tensor_parallel : 1, has = h->tp > 1 ? h->tp : 1;
     return is_alike && asked == has && (h->shard.len == 0 || p->ranks == h->ranks) ? FREE : NO;
 }

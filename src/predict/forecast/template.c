@@ -191,7 +191,7 @@ static struct forecast_words wanted_words(const struct plan *p, const struct sha
         .setting = setting,
         .adapter = p->adapter,
         .quant = p->quant,
-        .shard = p->shard,
+        .shard = plan_recorded_shard(p),
         .loss = p->loss,
         .optimizer = is_adamw || other_optimizer(p) ? STR("adamw") : optimizer,
         .precision = str_of(wanted_precision(p, s)),
