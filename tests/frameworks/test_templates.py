@@ -72,7 +72,7 @@ class TestTower(unittest.TestCase):
             rounded, shards = {}, {}
         for size, text in ((4304 * 1152 * 2, "9916416"), (4304 * d.value["R"] * 4, "17216R")):
             for where in ("base_model.model.model.vision_tower.encoder.layers.3.mlp.fc1", "model.layers.3.mlp.fc1"):
-                terms = make._terms(["a", 1, size, "param", "-", where, 0], Log, d, 3)
+                terms = make._terms(["a", 1, size, "param", "-", where, 0], Log, d)
                 self.assertEqual(terms and dims.text(terms), text if "vision_tower" in where else None)
 
 
@@ -333,12 +333,12 @@ class TestSharded(unittest.TestCase):
         streams = {line.split()[0] for line in tape.splitlines() if line.startswith("a") and " fsdp." in line}
         self.assertEqual(streams, {"a", "a@1", "a@3"})
 
-    def test_adapters_are_gathered_with_the_whole_model(self):
+    def test_adapters_are_in_their_layers_groups(self):
         tape = self.record(adapter="lora:4:q_proj", weights="bf16")
-        first = next(line for line in tape.split("m forward 0")[1].splitlines() if " fsdp.all_gather" in line and line.startswith("a@1"))
-        self.assertEqual(int(first.split()[2]), 2 * 2 * sum(-(-rows // 7) * rest for rows, rest in ((4, 3072), (3072, 4))))
-        kept = [int(line.split()[2]) for line in tape.split("m backward 0")[1].splitlines() if " gradient fsdp.reduce_scatter" in line]
-        self.assertEqual(kept[:1], [4 * 2 * (3072 + -(-3072 // 7) * 4)])  # of the adapter alone, reduced in bf16 and kept in fp32
+        own = 3072 + -(-3072 // 7) * 4  # elements of a layer's adapter that this rank has
+        self.assertIn(" %d 0 temporary fsdp.all_gather base_model.model.model.layers.1\n" % (2 * own), tape)
+        kept = [line.split()[2] for line in tape.split("m backward 0")[1].splitlines() if " gradient fsdp.reduce_scatter" in line]
+        self.assertEqual(kept[:2], [str(4 * own)] * 2)  # reduced in bf16 and kept in fp32
 
     def test_torchtitan(self):
         def peak(**said):
