@@ -5,7 +5,6 @@ on once, alone or as the first of several GPUs.
 Of several GPUs one is there. torch's own fake group stands for the others: its collectives return at once and move nothing, so what
 FSDP and DeepSpeed allocate on that GPU is real, its values and times are not.
 """
-import json
 import os
 import statistics
 import tempfile
@@ -47,7 +46,7 @@ def join(ranks):
     torch.distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
 
 
-def quantize(model, words, device):
+def quantize(model, words):
     """Its linear layers but the head in four bits, as bitsandbytes keeps them, on the host."""
     import bitsandbytes as bnb
     is_double, storage = value_of(words, "--quant").startswith("nf4-dq"), torch.bfloat16 if "--shard" in words else torch.uint8
@@ -57,7 +56,7 @@ def quantize(model, words, device):
         made = bnb.nn.Linear4bit(module.in_features, module.out_features, module.bias is not None, compute_dtype=torch.bfloat16,
                                  quant_type="nf4", compress_statistics=is_double, quant_storage=storage, device="meta")
         made.weight = bnb.nn.Params4bit(module.weight.data, requires_grad=False, quant_type="nf4", compress_statistics=is_double,
-                                        quant_storage=storage, module=made).to(device).to("cpu")
+                                        quant_storage=storage, module=made).to("cuda").to("cpu")
         if module.bias is not None:
             made.bias = torch.nn.Parameter(module.bias.data, requires_grad=False)
         owner, _, last = name.rpartition(".")
@@ -67,23 +66,22 @@ def quantize(model, words, device):
     return model.to("cpu")
 
 
-def built(config, words, is_inference, device):
+def built(config, words, is_inference):
     """The model, with its adapter if there is one, and whether it classifies: on the GPU, or on the host where what shares it takes
     it from there. What is not what trains is not left behind in the allocator."""
     precision, adapter, quant = value_of(words, "--precision", "bf16"), value_of(words, "--lora"), value_of(words, "--quant")
     is_whole = not adapter and (precision in ("fp32", "amp-bf16", "amp-fp16") or value_of(words, "--shard", "").startswith("fsdp"))
     is_classified = "SequenceClassification" in "".join(config.architectures or [])
     kind = transformers.AutoModelForSequenceClassification if is_classified else transformers.AutoModelForCausalLM
-    with torch.device(device):
+    with torch.device("cuda"):
         model = kind.from_config(config, dtype=torch.float32 if is_whole else torch.bfloat16)
     if quant:
-        model = quantize(model, words, device)
+        model = quantize(model, words)
     if "--shard" in words:
         model = model.to("cpu")
-    if device == "cuda":
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()
     if quant and "--shard" not in words:
-        model = model.to(device)
+        model = model.to("cuda")
     if adapter:
         import peft
         rank, _, rest = adapter.partition(":")
@@ -114,7 +112,7 @@ def shared(words):
     return {}
 
 
-def train(config, words, device):
+def train(config, words):
     """Seconds a step."""
     precision = value_of(words, "--precision", "amp-bf16" if "--lora" in words or value_of(words, "--shard", "").startswith("fsdp") else "bf16")
     is_zero = value_of(words, "--shard", "").startswith("zero")
@@ -126,30 +124,28 @@ def train(config, words, device):
 
         def on_train_begin(self, *_, **__):
             """What was allocated to bring the model there is over."""
-            if device == "cuda":
-                torch.cuda.reset_peak_memory_stats()
+            torch.cuda.reset_peak_memory_stats()
 
         def on_step_end(self, *_, **__):
-            if device == "cuda":
-                torch.cuda.synchronize()
+            torch.cuda.synchronize()
             self.times.append(time.monotonic())
 
     with tempfile.TemporaryDirectory() as folder:
         how = transformers.TrainingArguments(
             folder, per_device_train_batch_size=batch, max_steps=STEPS, bf16=precision == "amp-bf16" or is_zero, fp16=precision == "amp-fp16",
             gradient_checkpointing="--checkpointing" in words, optim=OPTIMIZERS[value_of(words, "--optimizer", "adamw")], report_to=[],
-            save_strategy="no", logging_strategy="no", dataloader_num_workers=0, use_cpu=device == "cpu",
+            save_strategy="no", logging_strategy="no", dataloader_num_workers=0,
             use_liger_kernel=value_of(words, "--loss") == "liger", **shared(words))
-        model, is_classified = built(config, words, False, device)
+        model, is_classified = built(config, words, False)
         transformers.Trainer(model, how, train_dataset=Texts(tokens, config.vocab_size, is_classified), callbacks=[Clock()]).train()
     return statistics.median(b - a for a, b in zip(Clock.times, Clock.times[1:]))
 
 
-def generate(config, words, device):
+def generate(config, words):
     """Writes on once."""
     batch, tokens, new = (int(value_of(words, name)) for name in ("--batch", "--seq-len", "--target-len"))
-    model, _ = built(config, words, True, device)
-    ids = torch.randint(5, config.vocab_size - 5, (batch, tokens - new), device=device)
+    model, _ = built(config, words, True)
+    ids = torch.randint(5, config.vocab_size - 5, (batch, tokens - new), device="cuda")
     mask = torch.ones_like(ids)
     mask[0, :7] = 0
     how = transformers.GenerationConfig(max_new_tokens=new, min_new_tokens=new, do_sample=True, temperature=0.9, top_k=0, top_p=1.0,
@@ -159,22 +155,14 @@ def generate(config, words, device):
     return float("nan")
 
 
-def measure(config_file, words, device="cuda"):
+def measure(config_file, words):
     """One row: what torch and the driver say after it."""
     config = transformers.AutoConfig.from_pretrained(os.path.dirname(config_file))
     if "--gpus" in words:
         join(int(value_of(words, "--gpus").partition("x")[0]))
-    seconds = (generate if "--target-len" in words else train)(config, words, device)
-    if device == "cpu":
-        return {"seconds_per_step": seconds}
+    seconds = (generate if "--target-len" in words else train)(config, words)
     stats = torch.cuda.memory_stats()
     free, total = torch.cuda.mem_get_info()
     return {"torch_allocated": stats["allocated_bytes.all.peak"], "torch_reserved": stats["reserved_bytes.all.peak"],
             "nvml_device": total - free, "seconds_per_step": round(seconds, 4) if seconds == seconds and "--gpus" not in words else "",
             "device": torch.cuda.get_device_name(0), "torch": torch.__version__, "transformers": transformers.__version__}
-
-
-def main(words):
-    """A row's measurement on the last line of stdout, as JSON. words: the file and its options; --device cpu tries it without a GPU."""
-    device = value_of(words, "--device", "cuda")
-    print("\n" + json.dumps(measure(words[0], words[1:], device)), flush=True)

@@ -125,7 +125,7 @@ KINDS = {
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
 }
-# FSDP1's adapters of transformers from 4.52 on; the plain words are those before, which keep more where layers are recomputed.
+# FSDP1's adapters of transformers from 4.52 on; the plain words are those before, which keep the inputs' gradients where layers are recomputed.
 KINDS.update({kind.replace("-accumulating", "") + "-inside" + "-accumulating" * ("accumulation" in knobs): (dict(knobs, shard="fsdp1@4.52"), adapter)
               for kind, (knobs, adapter) in list(KINDS.items()) if kind.startswith("fsdp1-") and adapter is not None and "-offload" not in kind})
 # Without autocast: an adapter in bf16 as the weights are, as torchtune and litgpt build theirs; or in fp32 over them, as peft makes it where
@@ -499,6 +499,6 @@ def variants():
                         for kind in FEW.get(family, KINDS) if (family, grouped, tied) in SOME.get(kind, {(family, grouped, tied)})
                         if kind not in NOT.get((family, grouped), ()) and OF_FAMILY.get(kind, family) == family
                         and not (kind in OF_FAMILY and tied)
-                        for checkpointing in ((True,) if kind in ALWAYS_AGAIN else (False,) if kind in NEVER_AGAIN else (False, True)) for one in (False, True)
+                        for checkpointing in (False, True) if kind not in (NEVER_AGAIN if checkpointing else ALWAYS_AGAIN) for one in (False, True)
                         if not (one and (kind in ANY_BATCH or (family, kind) in ANY_BATCH_OF))]
     return out

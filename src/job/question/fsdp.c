@@ -114,5 +114,5 @@ struct str question_fsdp(struct question *q) {
     if (has_own_checkpointing) q->plan.checkpointing = true;
     if (offloads) return plan_offload(q->arena, found, STR("all"));
     bool is_inside = has_own_checkpointing || is_not_reentrant(q);
-    return is_inside && str_is(found, "fsdp1") ? STR("fsdp1@4.52") : found;
+    return is_inside && str_is(found, "fsdp1") ? str_of(plan_fsdp1_newer) : found;
 }

@@ -69,9 +69,10 @@ bool plan_fsdp_offloads(struct str shard); // "fsdp2:offload": weights and updat
 extern const char *const plan_shards[];    // NULL-ended: fsdp1, fsdp1:offload, fsdp2, ...
 // "fsdp1" is counted as with transformers before 4.52: where layers under an adapter are computed
 // again, it keeps what each was computed from, and its gradient, to the end of the backward pass.
-// "fsdp1@4.52" does not.
+// plan_fsdp1_newer does not.
+extern const char plan_fsdp1_newer[]; // "fsdp1@4.52"
 bool plan_fsdp1_retains(const struct plan *p);
-// The word of a recording: of "fsdp1@4.52" the plain one where both need the same.
+// The word of a recording: of plan_fsdp1_newer the plain one where both need the same.
 struct str plan_recorded_shard(const struct plan *p);
 // FSDP2 as torchtitan wraps its Llama: "titan", or "titan:op" where some operations of each layer
 // are computed again (its selective checkpointing).

@@ -2,13 +2,13 @@
 // Words of the recorder: how the ranks share weights, and DeepSpeed's numbers for it.
 #include "predict/plan/plan.h"
 
-static const char newer_fsdp1[] = "fsdp1@4.52";
-const char *const plan_shards[] = {"fsdp1",         newer_fsdp1, "fsdp1:offload", "fsdp2",
-                                   "fsdp2:offload", "titan",     "titan:op",      "torchtune",
-                                   "zero1",         "zero2",     "zero3",         NULL};
+const char plan_fsdp1_newer[] = "fsdp1@4.52";
+const char *const plan_shards[] = {"fsdp1",         plan_fsdp1_newer, "fsdp1:offload", "fsdp2",
+                                   "fsdp2:offload", "titan",          "titan:op",      "torchtune",
+                                   "zero1",         "zero2",          "zero3",         NULL};
 
 int plan_fsdp(struct str shard) {
-    if (str_is(shard, newer_fsdp1)) return 1;
+    if (str_is(shard, plan_fsdp1_newer)) return 1;
     struct str rest = shard, word = str_cut(&rest, ':');
     if (rest.p && !str_is(rest, "offload")) return 0;
     return str_is(word, "fsdp1") ? 1 : str_is(word, "fsdp2") ? 2 : 0;
@@ -24,7 +24,7 @@ bool plan_fsdp1_retains(const struct plan *p) {
 
 struct str plan_recorded_shard(const struct plan *p) {
     bool is_alike = p->adapter.len == 0 || !p->checkpointing;
-    return str_is(p->shard, newer_fsdp1) && is_alike ? STR("fsdp1") : p->shard;
+    return str_is(p->shard, plan_fsdp1_newer) && is_alike ? STR("fsdp1") : p->shard;
 }
 
 bool plan_is_titan(struct str shard) {
