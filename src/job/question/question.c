@@ -314,6 +314,7 @@ static int no_model(const struct question *q, struct fail *why) {
 static int fill_batches(struct question *q, const struct question_options *o, struct fail *why) {
     struct plan *p = &q->plan;
     if (question_titan_ranks(q, o, &p->ranks, why) < 0) return FAIL_INPUT;
+    if (question_tape_ranks(q, o, why) < 0) return FAIL_USAGE;
     if (q->has_config && !p->inference) {
         struct fail unsaid;
         int rc = config_batches(q->arena, &q->reading, p->ranks, &q->batches, &unsaid);
@@ -352,43 +353,6 @@ static int fill_sim(struct question *q, const struct question_options *o, struct
     }
     q->tape_cache = (struct forecast_cache){.arena = q->arena, .store = &q->store};
     return sim_alloc_conf_read(o->alloc_conf, &q->tape_cache.options, why);
-}
-
-// A tape named on the command line is the whole store, and says which model it is.
-static int open_store(struct question *q, const struct question_options *o, struct fail *why) {
-    if (o->like) {
-        q->store = o->like->store;
-        if (o->tape) q->plan.model = tape_store_at(&q->store, 0)->header.model;
-        return 0;
-    }
-    if (!o->tape) return tape_store_open(q->arena, (struct tape_places){0}, &q->store, why);
-    struct str bytes;
-    struct tape_entry *e = arena_new(q->arena, struct tape_entry, 1);
-    int rc = os_read(q->arena, o->tape, TAPE_TEXT_MAX, &bytes, NULL, why);
-    if (rc == 0) rc = tape_read_header(q->arena, str_of(o->tape), bytes, &e->header, why);
-    if (rc < 0) return rc;
-    e->file = str_of(o->tape);
-    e->length = -1;
-    q->store = tape_store_of(q->arena, e);
-    q->plan.model = e->header.model;
-    return 0;
-}
-
-// The tape's own conditions are the question's, where the user did not say otherwise.
-static void follow_tape(struct question *q, const struct question_options *o) {
-    const struct tape_header *h = &tape_store_at(&q->store, 0)->header;
-    if (!o->precision && plan_precision_find(h->precision)) {
-        q->plan.precision = plan_precision_find(h->precision);
-        q->precision_fixed = true;
-    }
-    if (!o->optimizer && h->optimizer.len > 0) q->plan.optimizer = h->optimizer;
-    q->plan.checkpointing = h->checkpointing == 1;
-    q->plan.inference = str_is(h->mode, "inference");
-    q->plan.ema = h->ema == 1;
-    q->plan.adapter = h->adapter;
-    q->plan.quant = h->quant;
-    q->plan.loss = h->loss;
-    q->plan.compile = h->compile.len > 0;
 }
 
 bool question_is_of_bf16(struct question *q) {
@@ -441,8 +405,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (o->model || o->config || o->tape) arena_reserve();
     int rc = o->config ? read_config(q, &asked, why) : 0;
     if (rc == 0) rc = fill_plan(q, &asked, why);
-    if (rc == 0) rc = open_store(q, o, why);
-    if (rc == 0 && o->tape) follow_tape(q, o);
+    if (rc == 0) rc = question_store(q, o, why);
     if (rc == 0) rc = fill_sim(q, o, why);
     if (rc == 0 && !o->tape) rc = question_local(q, o->model_is_optional, why);
     if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);

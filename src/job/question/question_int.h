@@ -18,6 +18,12 @@ void question_keep_generations(struct question *q);
 // When the model and its loss are known: a head that is none of the counted ones becomes a guard.
 void question_head_check(struct question *q);
 
+// The tapes that may answer: all there are, or the one that the command line names, whose conditions
+// go into the plan where nothing else was said.
+int question_store(struct question *q, const struct question_options *o, struct fail *why);
+// As many GPUs as share the weights of the named one, where nobody said how many. FAIL_USAGE: others.
+int question_tape_ranks(struct question *q, const struct question_options *o, struct fail *why);
+
 // A model that is a folder of the user's own, as transformers reads it, its config.json, one of the
 // Hugging Face cache, or a copy of a known one under another owner: what counts is its shape.
 

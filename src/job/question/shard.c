@@ -310,13 +310,14 @@ static void check_config(struct question *q) {
 
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why) {
     if (!o->shard) question_titan_groups(q);
-    if (q->plan.shard.len > 0 && !o->shard) check_config(q);
+    if (q->plan.shard.len > 0 && !o->shard && !o->tape) check_config(q);
     if (q->plan.shard.len > 0 && q->plan.ranks <= 1 && is_enough_alone(q))
         str_list_add(q->arena, &q->notes,
                      STR("counted on one GPU; more share what it holds: --gpus 8xh100, or "
                          "--ranks 8"));
     if (q->plan.shard.len == 0 || q->plan.ranks > 1 || is_enough_alone(q)) return 0;
-    fail_set(why, FAIL_USAGE, "--shard %s: weights are shared by two GPUs or more", o->shard);
+    fail_set(why, FAIL_USAGE, "--shard %.*s: weights are shared by two GPUs or more",
+             STR_ARG(q->plan.shard));
     long long by = q->plan.tensor_parallel;
     if (by > 1)
         return fail_hint(why,

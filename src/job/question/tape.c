@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A tape that is named on the command line: it is the whole store, says which model it is, and its
+// conditions are the question's where the user did not say otherwise.
+#include "job/question/question_int.h"
+
+#include "base/os.h"
+
+// Where weights are shared, over so many GPUs as there are in its header.
+static void follow(struct question *q, const struct question_options *o) {
+    const struct tape_header *h = &tape_store_at(&q->store, 0)->header;
+    struct plan *p = &q->plan;
+    p->model = h->model;
+    if (!o->precision && plan_precision_find(h->precision)) {
+        p->precision = plan_precision_find(h->precision);
+        q->precision_fixed = true;
+    }
+    if (!o->optimizer && h->optimizer.len > 0) p->optimizer = h->optimizer;
+    if (!o->shard) p->shard = h->shard;
+    if (o->tensor_parallel <= 0) p->tensor_parallel = h->tp;
+    p->checkpointing = h->checkpointing == 1;
+    p->inference = str_is(h->mode, "inference");
+    p->ema = h->ema == 1;
+    p->adapter = h->adapter;
+    p->quant = h->quant;
+    p->loss = h->loss;
+    p->compile = h->compile.len > 0;
+}
+
+static int read_tape(struct question *q, const char *path, struct fail *why) {
+    struct str bytes;
+    struct tape_entry *e = arena_new(q->arena, struct tape_entry, 1);
+    int rc = os_read(q->arena, path, TAPE_TEXT_MAX, &bytes, NULL, why);
+    if (rc == 0) rc = tape_read_header(q->arena, str_of(path), bytes, &e->header, why);
+    if (rc < 0) return rc;
+    e->file = str_of(path);
+    e->length = -1;
+    q->store = tape_store_of(q->arena, e);
+    return 0;
+}
+
+int question_store(struct question *q, const struct question_options *o, struct fail *why) {
+    if (!o->like && !o->tape)
+        return tape_store_open(q->arena, (struct tape_places){0}, &q->store, why);
+    int rc = 0;
+    if (o->like) q->store = o->like->store;
+    if (!o->like) rc = read_tape(q, o->tape, why);
+    if (rc == 0 && o->tape) follow(q, o);
+    return rc;
+}
+
+int question_tape_ranks(struct question *q, const struct question_options *o, struct fail *why) {
+    const struct tape_header *h = &tape_store_at(&q->store, 0)->header;
+    struct plan *p = &q->plan;
+    if (!o->tape || h->ranks <= 1 || p->shard.len == 0) return 0;
+    if (p->ranks <= 0) p->ranks = h->ranks;
+    if (p->ranks == h->ranks) return 0;
+    fail_set(why, FAIL_USAGE, "--tape %s: a GPU of %lld, not of %lld", o->tape, (long long)h->ranks,
+             (long long)p->ranks);
+    return fail_hint(why, "record one of them: batchfit record … --shard %.*s --ranks %lld",
+                     STR_ARG(p->shard), (long long)p->ranks);
+}
