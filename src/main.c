@@ -7,7 +7,9 @@
 #include "cli/cli.h"
 #include "verbs/verbs.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -98,7 +100,13 @@ int main(int argc, char **argv) {
     }
     int rc = run(&perm, argc, argv, &why);
     bool unwritten = ferror(stdout) != 0;
-    if ((fflush(stdout) != 0 || unwritten) && rc >= FAIL_NO) {
+    errno = 0;
+    bool is_lost = fflush(stdout) != 0;
+    if (is_lost && errno == EPIPE) { // a verb that asked to be told: it ends as any filter does
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
+    if ((is_lost || unwritten) && rc >= FAIL_NO) {
         rc = fail_set(&why, FAIL_MACHINE, "cannot write to stdout");
     }
     if (rc < 0) say_failure(&perm, &why);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FILES_MOST = 2000, BYTES_MOST = 1 << 20 };
+enum { FILES_MOST = 2000, BYTES_MOST = 1 << 20, CALL_MOST = 4000 };
 
 static bool is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -17,6 +17,7 @@ static bool is_word(char c) {
 struct look {
     struct arena *arena; // of the answer
     struct str key, section, alike;
+    struct str_list callees; // that get the whole section
     struct answer_project found;
 };
 
@@ -38,19 +39,35 @@ static bool has_name(struct str text, struct str name) {
     return false;
 }
 
-// **cfg.trainer, **config["trainer"]: every key of the section goes on to the callee.
-static bool passes_section(struct str text, struct str section) {
-    for (ptrdiff_t i = 0; section.len > 0 && i + 2 < text.len; i++) {
-        const char *at = memmem(text.p + i, (size_t)(text.len - i), "**", 2);
-        if (!at) return false;
-        i = at - text.p + 2;
-        ptrdiff_t end = i;
-        while (end < text.len && (is_word(text.p[end]) || strchr(".[]'\"", text.p[end]))) end++;
-        while (end > i && !is_word(text.p[end - 1])) end--;
-        struct str last = end > i ? name_at(text, end - 1) : (struct str){0};
-        if (last.len > 0 && str_equal(last, section) && last.p > text.p + i) return true;
+// Who is called with "**cfg.trainer" or "**config["trainer"]", at the stars; empty: nobody by name.
+static struct str callee_at(struct str text, ptrdiff_t stars) {
+    int open = 0;
+    for (ptrdiff_t i = stars; i > 0 && stars - i < CALL_MOST; i--) {
+        open += (text.p[i - 1] == ')') - (text.p[i - 1] == '(');
+        if (open < 0) return i > 1 ? name_at(text, i - 2) : (struct str){0};
     }
-    return false;
+    return (struct str){0};
+}
+
+// The section at the end of "cfg.trainer" or "config["trainer"]".
+static bool ends_in_section(struct str text, ptrdiff_t at, struct str section) {
+    ptrdiff_t end = at;
+    while (end < text.len && (is_word(text.p[end]) || strchr(".[]'\"", text.p[end]))) end++;
+    while (end > at && !is_word(text.p[end - 1])) end--;
+    struct str last = end > at ? name_at(text, end - 1) : (struct str){0};
+    return last.len > 0 && str_equal(last, section) && last.p > text.p + at;
+}
+
+// Every key of the section goes on to the callee, whoever that is; Hydra's are named in the config.
+static void note_callees(struct look *l, struct str text) {
+    static const struct str hydra = {"instantiate(", 12};
+    for (ptrdiff_t i = 0; l->section.len > 0 && i + 2 < text.len; i++) {
+        const struct str rest = str_slice(text, i, text.len);
+        if (str_starts(rest, STR("**")) && ends_in_section(text, i + 2, l->section))
+            str_list_add(l->arena, &l->callees, str_copy(l->arena, callee_at(text, i)));
+        if (str_starts(rest, hydra) && ends_in_section(text, i + hydra.len, l->section))
+            l->found.reads = ANSWER_READS;
+    }
 }
 
 static struct str name_alike(struct str text, struct str alike) {
@@ -61,16 +78,54 @@ static struct str name_alike(struct str text, struct str alike) {
     return (struct str){0};
 }
 
+// What stands behind a # outside of quotes nobody runs.
+static struct str without_comments(struct arena *a, struct str text) {
+    char *kept = arena_new(a, char, text.len + 1), quote = 0;
+    for (ptrdiff_t i = 0; i < text.len; i++) {
+        char c = text.p[i];
+        if (c == '\n') quote = 0;
+        if (c == '#' && !quote) {
+            while (i < text.len && text.p[i] != '\n') kept[i++] = ' ';
+            c = '\n';
+            if (i == text.len) break;
+        } else if (quote && c == '\\' && i + 1 < text.len) {
+            kept[i++] = c;
+            c = text.p[i];
+        } else if (c == '"' || c == '\'') {
+            quote = !quote ? c : quote == c ? 0 : quote;
+        }
+        kept[i] = c;
+    }
+    return (struct str){kept, text.len};
+}
+
 static void look_into(struct look *l, const char *path) {
     struct arena scratch = {0};
     struct str text;
     l->found.files++;
     if (os_read_file(&scratch, path, BYTES_MOST, &text, NULL, NULL) == 0) {
-        if (has_name(text, l->key) || passes_section(text, l->section)) {
+        text = str_ends(str_of(path), STR(".py")) ? without_comments(&scratch, text) : text;
+        note_callees(l, text);
+        if (has_name(text, l->key)) {
             l->found.reads = ANSWER_READS;
         } else if (l->found.other.len == 0) {
             l->found.other = str_copy(l->arena, name_alike(text, l->alike));
         }
+    }
+    arena_clear(&scratch);
+}
+
+// Who is defined here and gets the whole section does not know a key that nobody here names.
+static void drop_defined(struct look *l, const char *path) {
+    struct arena scratch = {0};
+    struct str text;
+    if (os_read_file(&scratch, path, BYTES_MOST, &text, NULL, NULL) < 0) text = (struct str){0};
+    for (ptrdiff_t i = 0; i < l->callees.count; i++) {
+        struct str *name = &l->callees.items[i];
+        if (name->len == 0) continue;
+        if (str_find(text, str_format(&scratch, "class %.*s", STR_ARG(*name))) >= 0 ||
+            str_find(text, str_format(&scratch, "def %.*s", STR_ARG(*name))) >= 0)
+            *name = (struct str){0};
     }
     arena_clear(&scratch);
 }
@@ -90,22 +145,31 @@ static bool is_foreign(const FTSENT *e) {
     return e->fts_name[0] == '.';
 }
 
+static void each_file(struct look *l, const char *root, void (*look)(struct look *, const char *)) {
+    char *roots[] = {str_z(l->arena, str_of(root)), NULL};
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
+    int count = 0;
+    for (FTSENT *e; tree && l->found.reads != ANSWER_READS && (e = fts_read(tree));) {
+        if (is_foreign(e)) fts_set(tree, e, FTS_SKIP);
+        if (!is_code(e)) continue;
+        if (count++ == FILES_MOST) break;
+        look(l, e->fts_path);
+    }
+    if (tree) fts_close(tree);
+}
+
 struct answer_project answer_project_look(struct arena *a, struct str config, struct str key,
                                           struct str alike) {
     ptrdiff_t dot = key.len;
     while (dot > 0 && key.p[dot - 1] != '.') dot--;
     struct look l = {.arena = a, .key = str_slice(key, dot, key.len), .alike = alike};
     if (dot > 0) l.section = name_at(key, dot - 2);
-    char *roots[] = {str_z(a, question_project(a, str_z(a, config))), NULL};
-    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
-    for (FTSENT *e; tree && l.found.reads != ANSWER_READS && (e = fts_read(tree));) {
-        if (is_foreign(e)) fts_set(tree, e, FTS_SKIP);
-        if (!is_code(e)) continue;
-        if (l.found.files == FILES_MOST) break;
-        look_into(&l, e->fts_path);
-    }
+    const char *root = str_z(a, question_project(a, str_z(a, config)));
+    each_file(&l, root, look_into);
     bool is_whole = l.found.files > 0 && l.found.files < FILES_MOST;
-    if (tree) fts_close(tree);
+    if (l.found.reads != ANSWER_READS && l.callees.count > 0) each_file(&l, root, drop_defined);
+    for (ptrdiff_t i = 0; i < l.callees.count; i++)
+        if (l.callees.items[i].len > 0) l.found.reads = ANSWER_READS;
     if (l.found.reads != ANSWER_READS && is_whole) l.found.reads = ANSWER_READS_NOT;
     return l.found;
 }

@@ -41,7 +41,8 @@ const struct failure_signature failure_signatures_memory[] = {
      "CUDA error: out of memory\nCUDA driver error: out of memory\ncuda runtime error (2) : out of "
      "memory\n"
      "CUDA_ERROR_OUT_OF_MEMORY\ncudaErrorMemoryAllocation\nout_of_memory: CUDA error\n"
-     "CUDA error &: out of memory\nfailed to allocate & from device: \n"
+     "CUDA error &: out of memory\nTriton Error [CUDA]: out of memory\nfailed to allocate & from "
+     "device: \n"
      "cudaMalloc&out of memory\ncudaSuccess&out of memory\nCUDA failure 2: out of memory",
      RANK_MEMORY - 1},
     {"cupy-oom", FAILURE_MEMORY, "the GPU's memory ran out (CuPy)", smaller,
@@ -129,7 +130,9 @@ const struct failure_signature failure_signatures_memory[] = {
      RANK_MEMORY},
     {"numpy-memory", FAILURE_MEMORY, "the machine's memory, or its limit, ran out (NumPy)",
      "smaller arrays, fewer loader workers",
-     "_ArrayMemoryError: Unable to allocate\n^MemoryError: Unable to allocate", RANK_MEMORY + 1},
+     "_ArrayMemoryError: Unable to allocate\n^MemoryError: Unable to allocate\n"
+     "numpy.core._exceptions.MemoryError: Unable to allocate",
+     RANK_MEMORY + 1},
     {"python-memory", FAILURE_MEMORY, "the machine's memory, or its limit, ran out (Python)", fewer,
      "^MemoryError\nCould not allocate bytes object!", RANK_MEMORY - 2},
     {"bad-alloc", FAILURE_MEMORY, "the machine's memory, or its limit, ran out (C++)", fewer,

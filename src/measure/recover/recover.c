@@ -253,11 +253,11 @@ static struct recover_decision pick_checkpoint(struct arena *a, const struct rec
 }
 
 // The log ends while an attempt ran, or before the one that was decided: batchfit itself was
-// killed.
+// killed, or both were asked to stop.
 static struct recover_decision next_continued(struct arena *a, const struct recover_state *s) {
     struct recover_size size = s->wanted.batch > 0 ? s->wanted : s->size;
     struct str why =
-        str_format(a, "batchfit was killed during attempt %lld: continuing with batch %lld x %lld",
+        str_format(a, "attempt %lld was cut short: continuing with batch %lld x %lld",
                    (long long)s->attempt, (long long)size.batch, (long long)size.accumulation);
     struct recover_decision d = again(s, size, why);
     d.is_counted = false;

@@ -135,7 +135,7 @@ static int not_found(const char *command, struct fail *why) {
     fail_set(why, FAIL_INPUT, "%s: no such command", command);
     return fail_hint(why,
                      strchr(command, '/')
-                         ? "check the path; it is relative to the folder in which the trial runs"
+                         ? "check the path; it is relative to the folder in which the command runs"
                          : "give its path, or activate the environment that has "
                            "it in PATH");
 }

@@ -177,6 +177,14 @@ static bool takes_accumulation(struct run *r) {
 
 static int check_changing(struct run *r, struct fail *why) {
     bool is_changing = r->rules.recover || r->rules.adaptive;
+    if (r->takes_batch && !r->has_batch) {
+        fail_set(why, FAIL_USAGE, "the command has {batch}, but no batch size is given");
+        return fail_hint(why, "use --batch-size N or --config FILE");
+    }
+    if (launch_takes(&r->launch, STR("lr")) && isnan(r->rules.lr)) {
+        fail_set(why, FAIL_USAGE, "the command has {lr}, but no learning rate is given");
+        return fail_hint(why, "use --lr X or --config FILE");
+    }
     if (!is_changing) return 0;
     if (!r->takes_batch) {
         if (!r->rules.adaptive) { // other ends than memory are recovered from still
@@ -187,10 +195,6 @@ static int check_changing(struct run *r, struct fail *why) {
         fail_set(why, FAIL_USAGE, "the command does not take the batch");
         return fail_hint(
             why, "put {batch} where it takes the number, or {config} where it takes the config");
-    }
-    if (!r->has_batch) {
-        fail_set(why, FAIL_USAGE, "the command has {batch}, but no batch size is given");
-        return fail_hint(why, "use --batch-size N or --config FILE");
     }
     bool takes_lr = launch_takes(&r->launch, STR("lr"));
     if (r->rules.can_accumulate || r->rules.lr_rule == RECOVER_LR_KEEP || takes_lr) return 0;

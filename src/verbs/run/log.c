@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #define NS_PER_S INT64_C(1000000000)
-enum { LOG_MAX_BYTES = 256 << 20 };
+enum { LOG_MAX_BYTES = 256 << 20, BESIDE_MOST = 64 };
 
 struct str run_folder(struct arena *a) {
     char *folder = getcwd(NULL, 0);
@@ -58,11 +58,21 @@ static int unwritable(const struct run *r, struct fail *why) {
     return fail_hint(why, "choose another place with --log FILE");
 }
 
+// The same command beside itself, with another environment perhaps, has a log of its own where
+// nothing is continued.
 static int open_file(struct run *r, struct fail *why) {
-    r->log.fd = open(str_z(r->arena, r->log.path), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (r->log.fd < 0) return unwritable(r, why);
-    if (!r->o->log) (void)fchmod(r->log.fd, 0600); // of a time when it could be read by everybody
-    if (flock(r->log.fd, LOCK_EX | LOCK_NB) == 0) return 0;
+    const struct str first = r->log.path;
+    const int most = r->o->log || r->rules.recover ? 1 : BESIDE_MOST;
+    for (int i = 0; i < most; i++) {
+        if (i > 0) r->log.path = str_format(r->arena, "%.*s.%d", STR_ARG(first), i);
+        r->log.fd =
+            open(str_z(r->arena, r->log.path), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+        if (r->log.fd < 0) return unwritable(r, why);
+        if (!r->o->log)
+            (void)fchmod(r->log.fd, 0600); // of a time when it could be read by everybody
+        if (flock(r->log.fd, LOCK_EX | LOCK_NB) == 0) return 0;
+        if (i + 1 < most) os_close(&r->log.fd);
+    }
     fail_set(why, FAIL_MACHINE, "%.*s: in use by another batchfit", STR_ARG(r->log.path));
     return fail_hint(why, "wait for it, end it, or use another log with --log FILE");
 }

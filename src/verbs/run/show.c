@@ -135,43 +135,73 @@ int run_print(struct run *r, int status, struct fail *why) {
 
 // --- Without starting anything -------------------------------------------------------------------
 
-static int add_command(struct run *r, struct buf *out, const char *when, struct recover_size size,
-                       struct str checkpoint, struct fail *why) {
+// One that would be started, and when.
+struct planned {
+    const char *when;
+    struct recover_size size;
+    struct str text;
+};
+struct planned_list {
+    struct planned *items;
+    ptrdiff_t count, capacity;
+};
+
+static int add_command(struct run *r, struct planned_list *list, const char *when,
+                       struct recover_size size, struct str checkpoint, struct fail *why) {
     struct launch_values values = run_values(r, size, checkpoint);
-    struct str text = {0};
-    int rc = launch_preview(&r->launch, &values, &text, why);
-    if (rc < 0) return rc;
-    buf_format(out, "%s", when);
-    if (r->has_batch) buf_format(out, " (%.*s)", STR_ARG(run_size_text(r, size)));
-    buf_format(out, ":\n    %.*s\n", STR_ARG(text));
-    return 0;
+    struct planned *p = arena_push(r->arena, &list->items, &list->count, &list->capacity);
+    *p = (struct planned){.when = when, .size = size};
+    return launch_preview(&r->launch, &values, &p->text, why);
 }
 
-int run_dry(struct run *r, struct fail *why) {
-    struct buf out = buf_shown(r->arena);
+static int plan_all(struct run *r, struct planned_list *list, struct fail *why) {
     const struct recover_rules *rules = &r->rules;
     struct recover_size size = recover_size_first(rules);
-    int rc = add_command(r, &out, "First", size, (struct str){0}, why);
+    int rc = add_command(r, list, "First", size, (struct str){0}, why);
     struct str checkpoint = r->takes_checkpoint ? STR("CHECKPOINT") : (struct str){0};
     const char *when = "When memory runs out";
     if (rc == 0 && rules->recover && r->takes_checkpoint) {
-        rc = add_command(r, &out, "Again, from its newest checkpoint", size, checkpoint, why);
+        rc = add_command(r, list, "Again, from its newest checkpoint", size, checkpoint, why);
     }
     while (rc == 0 && rules->recover && r->takes_batch) {
         int64_t batch = recover_batch_below(rules, size.batch / 2);
         if (batch == 0) break;
         size = recover_size_of(rules, batch);
-        rc = add_command(r, &out, when, size, checkpoint, why);
+        rc = add_command(r, list, when, size, checkpoint, why);
         when = "Then";
     }
-    if (rc < 0) return rc;
-    if (rules->recover && size.batch > 0 && r->takes_batch) {
-        buf_format(&out, "Below that: give up.\n");
-    } else if (!rules->recover) {
-        buf_add(&out, STR("Any failure is final (use --recover to continue).\n"));
-    } else {
-        buf_add(&out, STR("When memory runs out: give up, as the command takes no {batch}.\n"));
+    return rc;
+}
+
+static int print_planned(const struct run *r, const struct planned_list *list, struct fail *why) {
+    json_t *all = json_array();
+    for (ptrdiff_t i = 0; i < list->count; i++) {
+        const struct planned *p = &list->items[i];
+        const struct recover_size known = r->has_batch ? p->size : (struct recover_size){0};
+        json_array_append_new(all, json_pack("{s:s,s:o,s:o,s:o}", "when", p->when, "batch",
+                                             known_size(known, known.batch), "accumulation",
+                                             known_size(known, known.accumulation), "command",
+                                             json_text(p->text)));
     }
+    return json_print(json_pack("{s:b,s:o}", "dry_run", true, "commands", all), why);
+}
+
+int run_dry(struct run *r, struct fail *why) {
+    struct planned_list list = {0};
+    const bool recovers = r->rules.recover;
+    int rc = plan_all(r, &list, why);
+    if (rc < 0 || r->o->base.json) return rc < 0 ? rc : print_planned(r, &list, why);
+    struct buf out = buf_shown(r->arena);
+    for (ptrdiff_t i = 0; i < list.count; i++) {
+        const struct planned *p = &list.items[i];
+        buf_format(&out, "%s", p->when);
+        if (r->has_batch) buf_format(&out, " (%.*s)", STR_ARG(run_size_text(r, p->size)));
+        buf_format(&out, ":\n    %.*s\n", STR_ARG(p->text));
+    }
+    buf_add(&out, !recovers ? STR("Any failure is final (use --recover to continue).\n")
+                  : r->takes_batch && list.items[list.count - 1].size.batch > 0
+                      ? STR("Below that: give up.\n")
+                      : STR("When memory runs out: give up, as the command takes no {batch}.\n"));
     out_buf(stdout, &out);
     return 0;
 }
