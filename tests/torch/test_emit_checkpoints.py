@@ -4,6 +4,7 @@ which is not, a fake with the names and arguments of its engine."""
 
 import importlib.util
 import os
+import tempfile
 import unittest
 
 from emit_helper import run
@@ -45,6 +46,22 @@ torch.save(lambda: 0, 'b.pt')
                          [("begin", FULL), ("failed", FULL), ("begin", "b.pt"), ("failed", "b.pt")])
         self.assertRegex(said[1][2], "RuntimeError: .*(unexpected pos|failed writing|does not exist)")
         self.assertIn("pickle", said[3][2])
+
+    def test_a_trial_takes_no_files_place(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            done = run(LOOP + """
+import shutil
+os.mkdir('at'); os.chdir('at')
+for name in 'abc': open(name, 'w').write('mine')
+save('a'); save(pathlib.Path('b')); save('x.tmp'); os.replace('x.tmp', 'c')
+save('new'); size = os.path.getsize('new'); torch.save(0, 'new')
+save('y.tmp'); shutil.move('y.tmp', 'renamed'); save('renamed')
+save(os.path.join(os.environ['BATCHFIT_SCRATCH'], 's')); save(os.path.join(os.environ['BATCHFIT_SCRATCH'], 's'))
+print([open(name).read() for name in 'abc'], size > os.path.getsize('new'), sorted(os.listdir('.')))
+""", env={"BATCHFIT_SCRATCH": scratch})
+            self.assertEqual(done.out.splitlines()[-1], "['mine', 'mine', 'mine'] True ['a', 'b', 'c', 'new', 'renamed']", done.err)
+            self.assertEqual(os.listdir(scratch), ["s"])
+        self.assertEqual(self.said("open('a', 'w').close(); save('a'); print(os.path.getsize('a') > 0)"), [("begin", "a"), ("end", "a")])
 
     def test_killed_while_it_saves(self):
         said = self.said("""

@@ -10,6 +10,7 @@ the training.
     clock.py       when something happened: on the host, or in the stream of a CUDA device
     hooks.py       where in PyTorch something is noted
     checkpoints.py who saves a checkpoint, and whether it came to its end
+    shelter.py     what a trial saves takes no file's place
     journal.py     the notes: what began or ended, and when; all that a training step pays for
     machine.py     reads them a little later: in which phase the training was; cuts time into steps
     byhand.py      whether a program without torch.optim has changed its weights

@@ -17,6 +17,7 @@ from threading import get_ident
 
 from .events import error_text
 from .machine import OTHER
+from .shelter import Shelter
 from .tracing import is_tracing
 
 MADE_MAX = 1000  # folders that are remembered between two steps
@@ -47,6 +48,7 @@ class Saves:
     def __init__(self, journal):
         self.journal = journal
         self.call = Call()
+        self.shelter = Shelter()
         self.reset()
 
     def reset(self):
@@ -162,7 +164,7 @@ def argument(number, name):
 
 def hook_save(saves):
     import torch
-    original = torch.save
+    original = saves.shelter.saving(torch.save, 1, "f")
     told = saves.told(original, "torch.save", argument(1, "f"))
 
     @functools.wraps(original)
@@ -178,7 +180,7 @@ def hook_renaming(saves):
     def told(original):
         @functools.wraps(original)
         def rename(src, dst, *args, **kwargs):
-            result = original(src, dst, *args, **kwargs)
+            result = None if saves.shelter.takes_place(src, dst) else original(src, dst, *args, **kwargs)
             if saves.moved:
                 src, dst = path_of(src), path_of(dst)
                 if src is not None and dst is not None:
@@ -210,7 +212,10 @@ def replace(saves, owner, name, by, place, **more):
 
 
 def hook_safetensors(saves):
-    replace(saves, sys.modules["safetensors.torch"], "save_file", "safetensors", argument(1, "filename"))
+    module = sys.modules["safetensors.torch"]
+    if not hasattr(module.save_file, "_batchfit"):
+        module.save_file = saves.shelter.saving(module.save_file, 1, "filename")
+    replace(saves, module, "save_file", "safetensors", argument(1, "filename"))
 
 
 def hook_transformers(saves):
@@ -218,7 +223,12 @@ def hook_transformers(saves):
         trainer, trial = args[0], argument(2, "trial")(args, kwargs)
         return os.path.join(trainer._get_output_dir(trial=trial), "checkpoint-%d" % trainer.state.global_step)
 
-    trainer = sys.modules["transformers.trainer"].Trainer
+    module = sys.modules["transformers.trainer"]
+    trainer = module.Trainer
+    if saves.shelter.scratch is not None:  # older checkpoints may be another training's
+        for owner, name in ((trainer, "_rotate_checkpoints"), (module, "rotate_checkpoints")):
+            if hasattr(owner, name):
+                setattr(owner, name, lambda *args, **kwargs: None)
     replace(saves, trainer, "_save_checkpoint", "transformers", folder, collective=True)
     replace(saves, trainer, "save_model", "transformers", argument(1, "output_dir"), is_checkpoint=False)
 

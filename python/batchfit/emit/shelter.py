@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trial saves takes no file's place: a checkpoint that was there before it is the user's. Where torch.save or safetensors would
+write over one, or what they wrote would get its name, the trial's file goes into its scratch folder and away; what is new is written
+where the program says, and the program's own files it may write again. Nothing is done outside of trials (BATCHFIT_SCRATCH)."""
+
+import functools
+import os
+
+_remove = os.remove
+
+
+def _path(target):
+    is_path = isinstance(target, (str, os.PathLike))
+    return os.path.realpath(os.fspath(target)) if is_path else None
+
+
+class Shelter:
+    """One process's."""
+
+    def __init__(self, scratch=None):
+        scratch = os.environ.get("BATCHFIT_SCRATCH") if scratch is None else scratch
+        self.scratch = os.path.realpath(scratch) if scratch else None
+        self.own = set()  # files that this trial made
+
+    def is_kept(self, path):
+        """Is there a file that was there before?"""
+        if self.scratch is None or not isinstance(path, str) or path in self.own or path.startswith(self.scratch + os.sep):
+            return False
+        return os.path.isfile(path)
+
+    def saving(self, original, at, name):
+        """original, whose argument number `at`, called `name`, says where."""
+        if self.scratch is None:
+            return original
+
+        @functools.wraps(original)
+        def save(*args, **kwargs):
+            given = args[at] if at < len(args) else kwargs.get(name)
+            path = _path(given)
+            if not self.is_kept(path):
+                result = original(*args, **kwargs)
+                if path is not None:
+                    self.own.add(path)
+                return result
+            aside = os.path.join(self.scratch, "saved-%d-%s" % (os.getpid(), os.path.basename(path)))
+            if at < len(args):
+                args = args[:at] + (aside,) + args[at + 1:]
+            else:
+                kwargs = dict(kwargs, **{name: aside})
+            try:
+                return original(*args, **kwargs)
+            finally:
+                if os.path.exists(aside):
+                    _remove(aside)
+        return save
+
+    def takes_place(self, src, dst):
+        """Would a file that the trial made take the place of one that was there? Then it is gone, and that one stays."""
+        src, dst = _path(src), _path(dst)
+        if src is None or src not in self.own:
+            return False
+        self.own.discard(src)
+        if not self.is_kept(dst):
+            self.own.add(dst)
+            return False
+        _remove(src)
+        return True
