@@ -3,8 +3,20 @@
 #include "job/question/question.h"
 #include "job/question/question_int.h"
 
+// data/dialects.tsv
+static const char beside_adapter[] = "embedding and head trained in full beside the adapter";
+
 static bool is_compile(const struct config_guard *g) {
     return str_is(g->kind, "compile");
+}
+
+// Families that transformers 5.23 gives no other attention than the eager one where a config asks
+// for none of flash attention's (_supports_sdpa), so that their templates have it.
+void question_attention_check(struct question *q) {
+    static const char *const types[] = {"gemma2", "gpt_oss", NULL};
+    const struct shape *s = NULL;
+    if (forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) == 0 && s)
+        q->is_eager = str_is_one_of(s->type, types);
 }
 
 bool question_says_compile(const struct question *q) {
@@ -18,10 +30,11 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
     if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
         return false;
     if (is_compile(g)) return !q->plan.compile;
+    if (q->is_eager && str_is(g->what, "eager attention")) return false;
     const bool is_optimizer = str_is(g->kind, "optimizer") || str_is(g->kind, "states");
     if (is_optimizer && q->plan.adapter.len > 0) return false; // its states are few
     // Of LLaMA-Factory: who trains all weights trains these (model/adapter.py, _setup_lora_tuning).
-    if (str_is(config_last_key(g->path), "resize_vocab")) return q->plan.adapter.len > 0;
+    if (str_is(g->what, beside_adapter)) return q->plan.adapter.len > 0;
     const bool is_of_loss = str_is(g->kind, "objective") || str_is(g->kind, "preference");
     return !q->plan.inference || !is_of_loss;
 }
@@ -37,17 +50,18 @@ struct str question_not_modelled(const struct question *q) {
     return buf_str(&text);
 }
 
-// Sharding and offload only take bytes off a GPU, other optimizers than AdamW mostly; of the others
-// a training of the same size may need more in one place and less in another. Beside what the plan
-// has of the kind the rest of it adds: layers gathered early, trained in full beside an adapter,
-// frozen in fp32.
+// Sharding, offload and fused kernels only take bytes off a GPU, other optimizers than AdamW
+// mostly; of the others a training of the same size may need more in one place and less in another.
+// Beside what the plan has of the kind the rest of it adds: layers gathered early, trained in full
+// beside an adapter, frozen in fp32.
 static bool lowers(const struct plan *p, const struct config_guard *g, bool surely) {
     bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
     if (str_is(g->kind, "sharding")) return p->shard.len == 0;
-    if (str_is(g->kind, "offload")) return true;
+    if (str_is(g->kind, "offload") || str_is(g->kind, "fused")) return true;
     if (surely) return false;
     if (str_is(g->kind, "quantisation")) return p->quant.len == 0;
-    bool is_of_states = str_is(g->kind, "parallel") || str_is(g->kind, "optimizer");
+    bool is_of_states =
+        str_is(g->kind, "parallel") || str_is(g->kind, "optimizer") || str_is(g->kind, "settings");
     return is_of_states || (is_adapter && p->adapter.len == 0);
 }
 
@@ -55,9 +69,9 @@ static bool lowers(const struct plan *p, const struct config_guard *g, bool sure
 // attention at once, more of a sample or of larger ones, and what comes on top of what the plan
 // has.
 static bool raises(const struct plan *p, const struct config_guard *g) {
-    static const char *const kinds[] = {
-        "objective",    "preference", "attention", "images", "video",
-        "segmentation", "batching",   "sizes",     "states", NULL};
+    static const char *const kinds[] = {"objective", "preference",   "attention",     "images",
+                                        "video",     "segmentation", "batching",      "sizes",
+                                        "states",    "settings",     "recomputation", NULL};
     bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
     if (str_is(g->kind, "sharding")) return p->shard.len > 0;
     return is_adapter ? p->adapter.len > 0 : str_is_one_of(g->kind, kinds);

@@ -419,6 +419,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     question_adapter_check(q, o);
     question_frozen_check(q);
     if (!o->tape) question_head_check(q);
+    if (!o->tape) question_attention_check(q);
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
     question_keep_generations(q);
     note_not_modelled(q, o->is_measured);

@@ -61,11 +61,12 @@ struct question_options {
                 "cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward "      \
                 "grpo grpo:reference grpo@1.15"),                                                \
         CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                             \
-                "how several GPUs share the weights: fsdp2 (torch's fully_shard), fsdp1 (with "  \
-                "transformers from 4.52 on fsdp1@4.52), titan (fsdp2 as torchtitan does it; "    \
+                "how several GPUs share the weights: fsdp2 (torch's fully_shard; with "          \
+                "accelerate up to 1.13 or Axolotl fsdp2@1.13), fsdp1 (with transformers from "   \
+                "4.52 on fsdp1@4.52), titan (fsdp2 as torchtitan does it; "                      \
                 "titan:op), torchtune (as its recipes do), zero1 to zero3 (DeepSpeed; "          \
                 "zero3:BUCKET:overlap)",                                                         \
-                "fsdp1 fsdp1@4.52 fsdp2 titan titan:op torchtune zero1 zero2 zero3"),            \
+                "fsdp1 fsdp1@4.52 fsdp2 fsdp2@1.13 titan titan:op torchtune zero1 zero2 zero3"), \
         CLI_ROW("tp", "N", CLI_COUNT, QUESTION_AT(type, tensor_parallel),                        \
                 "with --shard fsdp2 or titan: so many GPUs split each layer (tensor, "           \
                 "sequence and loss parallel, as torchtitan does it)"),                           \
@@ -147,6 +148,7 @@ struct question {
     bool is_decided;               // by trials or by a tape: no default of the config is said
     bool precision_fixed;          // by the user: not adapted to the GPU
     bool precision_is_open;        // nobody says any: the GPU decides
+    bool is_eager;                 // its templates have all scores of attention at once
     bool batch_is_trainings;       // asked for inference, and the config has no batch for it
     double margin;                 // NaN: by tier
     int64_t overhead_bytes;        // 0: by table

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The DeepSpeed file that a trainer's config or script names, and accelerate's of a script: each
 // stands in the tree where its name does, so that stage and offload are found by the rows that find
-// them in one file.
+// them in one file. The file of settings that a script gives its program lies under the options
+// beside it.
 #include "records/config/layer_int.h"
 
 enum { FOLDERS_MAX = 8, LEVELS_MAX = 4 };
@@ -88,10 +89,35 @@ static int put(struct layers *l, const struct naming *n, struct config_node *map
     return 0;
 }
 
+// A program that takes such a file takes options over it. What stands in one that is not at hand
+// nobody knows.
+static int put_settings(struct layers *l, struct config_node **root) {
+    struct config_node *launcher = config_map_find(*root, STR("launcher"), false).value;
+    const bool is_map = launcher && launcher->kind == NODE_MAP;
+    struct config_node *name =
+        is_map ? config_map_find(launcher, STR("settings"), false).value : NULL;
+    struct layer_file *f = NULL;
+    struct str because = {0};
+    if (!name || name->style == STYLE_UNKNOWN) return 0;
+    const int status = find(l, name->text, &f, &because);
+    if (status) return status;
+    if (!f) {
+        (*root)->style = STYLE_UNKNOWN;
+        str_list_format(l->arena, &l->config->notes,
+                        "line %d: %.*s: %.*s: its settings are not known", name->line,
+                        STR_ARG(name->text), STR_ARG(because));
+        return 0;
+    }
+    struct config_node *merged = config_layer_merge(l, f->root, *root);
+    if (merged) *root = merged;
+    name->text = STR(""); // they are known
+    return merged ? 0 : FAIL_INPUT;
+}
+
 int config_layer_beside(struct layers *l, struct config_node **root) {
     // accelerate's first: it may name one of DeepSpeed's
     static const struct naming *const all[] = {&accelerate, &deepspeed, &deepspeed_file};
-    int status = 0;
+    int status = put_settings(l, root);
     for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
         status = put(l, all[i], *root, (struct str){0}, 0, root);
     return status;

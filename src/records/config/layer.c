@@ -93,6 +93,7 @@ struct config_node *config_layer_map(struct layers *l, const struct config_node 
     struct config_node *n = arena_new(l->arena, struct config_node, 1);
     *n = (struct config_node){.kind = NODE_MAP,
                               .flow = at->flow,
+                              .style = at->style,
                               .file = at->file,
                               .line = at->line,
                               .column = at->column,

@@ -63,12 +63,16 @@ static bool is_likely(struct reader *r, enum config_role role, const struct entr
     }
 }
 
+// As a role, or as a setting that an answer names.
 static bool is_read(const struct reader *r, const struct entry *e) {
     for (int i = 0; i < CONFIG_ROLES; i++) {
         const struct config_value *v = &r->reading->values[i];
         const bool is_same_file = (v->file.len > 0) == (e->value->file > 0);
         if (is_same_file && v->line == e->value->line && v->column == e->value->column) return true;
     }
+    const struct str path = config_path_join(r->arena, e->path, e->key->text);
+    for (ptrdiff_t i = 0; i < r->reading->guard_count; i++)
+        if (str_equal(r->reading->guards[i].path, path)) return true;
     return false;
 }
 

@@ -33,9 +33,14 @@ void datum_text_utf8(struct buf *b, uint32_t character);
 
 // Inside of the datum room: the commands of a shell script, variables put in (shell_word.c).
 
+struct shell_gap {
+    ptrdiff_t begin, end;
+};
 struct shell_word {
     struct str text; // not known: as it is written
     int line, column;
+    struct shell_gap *gaps; // parts of the text that are not known, where all others are
+    ptrdiff_t gap_count, gap_capacity;
     bool is_known, is_quoted;
     bool is_flags; // "$ARGS", of which some case may make flags
 };

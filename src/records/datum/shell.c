@@ -131,8 +131,8 @@ static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
 }
 
 // Trainers of their own: a file in their flags is a plugin or data.
-static const char *const trainers[] = {
-    "swift", "megatron", "llamafactory-cli", "axolotl", "litgpt", "yolo", NULL};
+static const char *const trainers[] = {"swift", "megatron", "llamafactory-cli", "axolotl", "litgpt",
+                                       "yolo",  NULL};
 // Programs whose first word says what of theirs runs: trl dpo, swift sft, litgpt finetune_lora.
 static const char *const with_verbs[] = {"trl", "swift", "litgpt", NULL};
 
@@ -207,6 +207,28 @@ static void take_argument(struct flags *f, const struct shell_command *c) {
               w->column);
 }
 
+static bool names_settings(const struct shell_word *w) {
+    const bool is_file = str_ends(w->text, STR(".yaml")) || str_ends(w->text, STR(".yml"));
+    return is_file && !is_flag(w) && equals_at(w) < 0;
+}
+
+// A file of settings, which many programs take as their first word ("train.py config.yaml
+// --batch_size 2", "axolotl train config.yaml"), and trl behind --config.
+static void take_settings(struct data *d, const struct shell_command *c, ptrdiff_t script,
+                          struct datum *launcher) {
+    const bool is_trl = script > 1 && str_is(c->words[script - 2].text, "trl");
+    struct flags f = {.data = d, .map = launcher, .command = c};
+    bool may_follow = true;
+    for (ptrdiff_t i = script > 0 ? script : 1; i < c->count; i++) {
+        const struct shell_word *w = &c->words[i];
+        may_follow &= !is_flag(w);
+        if (!names_settings(w)) continue;
+        if (!may_follow && !(is_trl && str_is(c->words[i - 1].text, "--config"))) continue;
+        datum_set(d, f.map, STR("settings"), word_value(&f, w, w->text), w->line, w->column);
+        return;
+    }
+}
+
 static struct datum *flags_of(struct data *d, const struct shell_command *c) {
     struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
     struct datum *launcher = datum_new(d, DATUM_MAP, c->line, 1);
@@ -215,6 +237,7 @@ static struct datum *flags_of(struct data *d, const struct shell_command *c) {
     if (script == 2) take_argument(&f, c);
     if (script > 0) take_launcher(d, c, script, launcher);
     if (script == 0 || is_program(c, trainers)) take_environment(d, c, launcher);
+    take_settings(d, c, script, launcher);
     if (launcher->map->count > 0) datum_set(d, f.map, STR("launcher"), launcher, c->line, 1);
     // "$ARGS" may be anything.
     for (ptrdiff_t i = script; i < c->count; i++) {
@@ -227,7 +250,7 @@ static struct datum *flags_of(struct data *d, const struct shell_command *c) {
 
 // --- Which command -------------------------------------------------------------------------------
 
-// 2: it has a flag for the batch; 1: it starts a program with flags; 0: neither.
+// 2: it has a flag for the batch; 1: it starts a program with flags, or a file of them; 0: neither.
 static int rank_of(const struct shell_command *c) {
     static const char *const programs[] = {
         "python",  "python3", "torchrun",         "accelerate", "deepspeed", "yolo", "xtuner",
@@ -239,7 +262,7 @@ static int rank_of(const struct shell_command *c) {
         const struct str value = str_slice(w->text, 0, end < 0 ? 0 : end);
         const ptrdiff_t cut = str_find(value, STR("="));
         if (str_find(cut < 0 ? value : str_slice(value, 0, cut), STR("batch")) >= 0) return 2;
-        has_flag = has_flag || is_flag(w);
+        has_flag = has_flag || is_flag(w) || names_settings(w);
         trains = trains || str_is_one_of(w->text, programs);
     }
     return trains && has_flag;

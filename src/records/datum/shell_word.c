@@ -67,8 +67,42 @@ static void end_word(struct shell *s) {
 }
 
 static void unknown(struct shell *s, struct str written) {
+    const struct shell_gap gap = {s->word.count, s->word.count + written.len};
+    struct shell_word *w = &s->made;
+    *arena_push(s->arena, &w->gaps, &w->gap_count, &w->gap_capacity) = gap;
     buf_add(&s->word, written);
-    s->made.is_known = false;
+    w->is_known = false;
+}
+
+// A word that stands elsewhere, from another place on: its gaps are as far from there.
+static void move_gaps(struct shell *s, struct shell_word *w, const struct shell_word *from,
+                      ptrdiff_t by) {
+    for (ptrdiff_t i = 0; i < from->gap_count; i++)
+        *arena_push(s->arena, &w->gaps, &w->gap_count, &w->gap_capacity) =
+            (struct shell_gap){from->gaps[i].begin + by, from->gaps[i].end + by};
+}
+
+static void next_word(struct shell *s, const struct shell_word *place) {
+    end_word(s);
+    begin_word(s);
+    s->made.line = place->line;
+    s->made.column = place->column;
+}
+
+// A text falls apart at its blanks; what is unknown of it is so in the words that have it.
+static void put_text(struct shell *s, const struct shell_word *from,
+                     const struct shell_word *place) {
+    ptrdiff_t gap = 0;
+    for (ptrdiff_t i = 0; i < from->text.len && s->words < WORDS_MAX; i++) {
+        if (gap < from->gap_count && i == from->gaps[gap].begin) {
+            unknown(s, str_slice(from->text, i, from->gaps[gap].end));
+            i = from->gaps[gap++].end - 1;
+        } else if (!strchr(" \t\n\r", from->text.p[i])) {
+            buf_byte(&s->word, from->text.p[i]);
+        } else if (s->word.count > 0) {
+            next_word(s, place);
+        }
+    }
 }
 
 // Without quotes a text falls apart at its blanks; of a list, "${ARGS[@]}", every word is one as it
@@ -76,40 +110,26 @@ static void unknown(struct shell *s, struct str written) {
 static void put(struct shell *s, const struct variable *v, bool is_quoted, bool is_list) {
     if (is_list && s->word.count == 0 && v->count == 0) s->made.is_quoted = false;
     for (ptrdiff_t i = 0; i < v->count && s->words < WORDS_MAX; i++) {
-        struct str rest = v->words[i].text;
-        const struct shell_word place = s->made;
-        if (i > 0) {
-            end_word(s);
-            begin_word(s);
-            s->made.line = place.line;
-            s->made.column = place.column;
-        }
-        s->made.is_known = s->made.is_known && v->words[i].is_known;
-        if (is_list && s->word.count == 0) s->made.is_quoted = v->words[i].is_quoted;
-        if (is_quoted || !v->words[i].is_known) {
-            buf_add(&s->word, rest);
-            continue;
-        }
-        while (rest.len > 0 && s->words < WORDS_MAX) {
-            const bool is_gap = strchr(" \t\n\r", rest.p[0]) != NULL;
-            if (is_gap && s->word.count > 0) {
-                end_word(s);
-                begin_word(s);
-                s->made.line = place.line;
-                s->made.column = place.column;
-            } else if (!is_gap) {
-                buf_byte(&s->word, rest.p[0]);
-            }
-            rest = str_slice(rest, 1, rest.len);
-        }
+        const struct shell_word *from = &v->words[i], place = s->made;
+        const bool is_apart = !is_quoted && (from->is_known || from->gap_count > 0);
+        if (i > 0) next_word(s, &place);
+        if (is_list && s->word.count == 0) s->made.is_quoted = from->is_quoted;
+        if (is_apart)
+            put_text(s, from, &place);
+        else if (from->is_known)
+            buf_add(&s->word, from->text);
+        else
+            unknown(s, from->text);
     }
 }
 
 static bool holds_flags(const struct variable *v, bool is_sure) {
     bool holds = false;
-    for (ptrdiff_t i = 0; i < v->count; i++)
-        holds =
-            holds || (v->words[i].is_known == is_sure && str_starts(v->words[i].text, STR("-")));
+    for (ptrdiff_t i = 0; i < v->count; i++) {
+        const struct shell_word *w = &v->words[i];
+        const bool is_text = w->is_known || w->gap_count > 0;
+        holds = holds || (is_text == is_sure && str_starts(w->text, STR("-")));
+    }
     return holds;
 }
 
@@ -262,9 +282,13 @@ static void set_variable(struct shell *s, const struct shell_word *w, const stru
     struct shell_word first = *w;
     first.text = str_slice(w->text, equals + 1, w->text.len);
     first.is_known = first.is_known && is_sure;
+    first.gap_count = first.gap_capacity = 0;
+    if (is_sure) move_gaps(s, &first, w, -(equals + 1));
     s->words += first.text.len / 64; // X=$X$X
     if (appends && v->count == 1 && count == 0) {
         struct shell_word *old = &v->words[0];
+        if (is_sure) move_gaps(s, old, &first, old->text.len);
+        if (!is_sure) old->gap_count = 0;
         old->is_known = old->is_known && first.is_known;
         old->text = str_format(s->arena, "%.*s%.*s", STR_ARG(old->text), STR_ARG(first.text));
         return;
@@ -273,6 +297,7 @@ static void set_variable(struct shell *s, const struct shell_word *w, const stru
     for (ptrdiff_t i = 0; i < count; i++) {
         struct shell_word item = more[i];
         item.is_known = item.is_known && is_sure;
+        if (!is_sure) item.gap_count = 0;
         *arena_push(s->arena, &v->words, &v->count, &v->capacity) = item;
     }
 }
