@@ -12,7 +12,8 @@ import functools
 
 import torch
 
-from .sharded import REDUCED, SHARDING, autocast_forward, replace, split
+from .shard_words import split
+from .sharded import REDUCED, SHARDING, autocast_forward, replace
 from .sources import need
 
 

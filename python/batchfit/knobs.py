@@ -55,7 +55,7 @@ KNOBS = {
                       "bf16 by trl, left as loaded"),
     "weights": (("fp32", "bf16"), "what a model under amp is loaded as (default fp32)"),
     "shard": (str, "fsdp2: torch's fully_shard as accelerate applies it, full precision of the weights kept in shards; fsdp1: its "
-              "FullyShardedDataParallel, with @4.52 where an adapter's layers are recomputed as from that transformers on; with :offload what the CPU updates is kept on the host; torchtune: fsdp2 as its recipes apply it; zero1, zero2, "
+              "FullyShardedDataParallel, with @4.52 where an adapter's layers are recomputed as from that transformers on; fsdp2@1.13: as accelerate up to 1.13, and Axolotl, apply it, what is outside of the layers together, and shards as the weights were loaded; with :offload what the CPU updates is kept on the host; torchtune: fsdp2 as its recipes apply it; zero1, zero2, "
               "zero3: DeepSpeed in bf16, zero2:BUCKET:overlap with its reduce_bucket_size (auto: the hidden size squared, as transformers "
               "fills it in) and overlap_comm, zero3:BUCKET:overlap:prefetch=N:persist=N:live=N:reuse=N:group=N with its numbers; "
               ":optimizer=cpu and, of zero3, :param=cpu for what stays on the host, :paged where it is not pinned; hf:, and python: where the model has _no_split_modules (fsdp1, fsdp2)"),

@@ -3,13 +3,13 @@
 
 import torch
 
-from . import __version__, adapters, compiled, fsdp1, loss_words, sharded, sources, zero
+from . import __version__, adapters, compiled, fsdp1, loss_words, shard_words, sharded, sources, zero
 from .errors import UsageError
 
 
 def load(source, knobs):
     """The job of a source, its model in the mode, dtype and layout that the knobs say."""
-    (zero if zero.is_zero(knobs.shard) else sharded).check(knobs, sources.split(source)[0])
+    (zero if zero.is_zero(knobs.shard) else shard_words).check(knobs, sources.split(source)[0])
     if loss_words.is_fused(knobs.loss) and sources.split(source)[0] != "hf":
         raise UsageError("--loss %s: of hf: models; yours may call the library's own function, whose kernels do not run here" % knobs.loss)
     compiled.check(knobs, sources.split(source)[0])
@@ -24,8 +24,8 @@ def load(source, knobs):
         job.library = ", ".join(filter(None, (job.library, zero.apply(job, knobs))))
     elif knobs.shard:
         if sources.split(source)[0] == "python":
-            sharded.check_layers(model, knobs)
-        word, is_offloaded = sharded.split(knobs.shard)
+            shard_words.check_layers(model, knobs)
+        word, is_offloaded = shard_words.split(knobs.shard)
         job.model, library = fsdp1.apply(job.model, knobs) if word == "fsdp1" else sharded.apply(job, knobs)
         job.is_used_up = job.is_used_up or is_offloaded  # what FSDP1 makes in its first step on the host stays
         job.library = ", ".join(filter(None, (job.library, library)))

@@ -8,7 +8,8 @@ import torch
 import torch.nn.functional as F
 
 from . import optimizers
-from .sharded import SHARDING, local, own_name, split
+from .shard_words import split
+from .sharded import SHARDING, local, own_name
 from .work import Work
 
 STEPS = 2

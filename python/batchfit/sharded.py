@@ -4,8 +4,8 @@
 What a GPU would have and meta lacks is put in its place: a device handle that knows which stream is current, so that every
 allocation gets its stream; storages that are resized (gathered parameters come and go so, unseen by the dispatcher); and
 DTensor's own bookkeeping, whose shadow tensors are no memory, is kept out. The wrapping is accelerate's own
-(accelerate/utils/fsdp_utils.py, fsdp2_prepare_model), or torchtune's (training/_distributed.py, shard_model). Rank 0 is recorded: torch.chunk gives the first ranks the larger parts,
-so no rank has more. Names of torch that are replaced here are private: one that is missing is an error, never a guess.
+(accelerate/utils/fsdp_utils.py, fsdp2_prepare_model), or torchtune's (training/_distributed.py, shard_model). Rank 0 is recorded:
+torch.chunk gives the first ranks the larger parts, so no rank has more. Names of torch that are replaced here are private: one that is missing is an error, never a guess.
 """
 
 import contextlib
@@ -16,13 +16,12 @@ import torch
 
 from .autocast import AUTOCAST
 from .cuda_rules import RULES
-from .errors import RecordError, UsageError
+from .errors import RecordError
 from .events import HOST
 from .host import Host
+from .shard_words import TUNE, TOGETHER, split
 from .sources import need
 
-MOST_RANKS = 65536
-INSIDE = "fsdp1@4.52"  # transformers from 4.52 on
 REDUCED = "fsdp.reduce_scatter"
 
 
@@ -365,64 +364,6 @@ class Sharding:
 SHARDING = Sharding()
 
 
-TUNE = "torchtune"
-
-
-def split(shard):
-    """("fsdp1", True) of "fsdp1:offload"; (None, False): it is none of these."""
-    word, _, more = (shard or "").partition(":")
-    if shard == INSIDE:
-        return "fsdp1", False
-    is_known = shard == TUNE or word in ("fsdp1", "fsdp2") and more in ("", "offload")
-    return (word, more == "offload") if is_known else (None, False)
-
-
-def check(knobs, kind):
-    """Raises UsageError for what cannot be recorded of a kind of source ("hf")."""
-    if not knobs.shard:
-        if kind == "titan":
-            raise UsageError("titan:NAME is sharded: --shard fsdp2 --ranks N")
-        if knobs.ranks or knobs.tp:
-            raise UsageError("--%s needs --shard fsdp2" % ("ranks" if knobs.ranks else "tp"))
-        return
-    word, is_offloaded = split(knobs.shard)
-    if word is None:
-        raise UsageError("--shard %s: fsdp1, fsdp2, both perhaps with :offload, %s, torchtune, zero1, zero2 or zero3" % (knobs.shard, INSIDE))
-    is_second = word != "fsdp1"
-    if knobs.shard == INSIDE and not (knobs.checkpointing and knobs.adapter):
-        raise UsageError("--shard %s: with --checkpointing and --adapter; without, fsdp1 is the same" % knobs.shard)
-    if word == TUNE and (kind != "hf" or knobs.autocast_dtype or knobs.compile):
-        raise UsageError("--shard %s: hf: models without autocast are recorded (--precision bf16 or fp32), and without --compile" % TUNE)
-    if is_offloaded and not knobs.fused_optimizer:
-        raise UsageError("--shard %s: --fused-optimizer is recorded, which the CPU has, too" % knobs.shard)
-    if is_offloaded and (kind == "titan" or knobs.compile):
-        raise UsageError("--shard %s: offload is recorded of hf: models without --compile" % knobs.shard)
-    if kind == "titan" and word != "fsdp2":
-        raise UsageError("--shard %s: titan:NAME is sharded by fsdp2" % knobs.shard)
-    if kind not in ("hf", "titan") and not (kind == "python" and word in ("fsdp1", "fsdp2")):
-        raise UsageError("--shard %s: models of transformers are recorded (hf:NAME), which say what a layer is" % knobs.shard)
-    if not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS:
-        raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))
-    if knobs.tp is not None and (kind != "titan" or not 2 <= knobs.tp <= MOST_RANKS):
-        raise UsageError("--tp %d: 2 or more, of titan:NAME, whose layers this program knows how to split" % knobs.tp)
-    if knobs.mode != "train" or knobs.grad_scaler or knobs.ema or knobs.quant and is_second:
-        raise UsageError("--shard %s: training without a gradient scaler%s a model average%s is recorded"
-                         % (knobs.shard, *((",", " and weights in four bits") if is_second else (" and", ""))))
-    if knobs.optimizer not in ("sgd", "adam", "adamw") or is_second and not knobs.fused_optimizer:
-        raise UsageError("--shard %s: sgd, adam and adamw%s are recorded" % (knobs.shard, " with --fused-optimizer" if is_second else ""))
-    if knobs.quant == "nf4-torchao":
-        raise UsageError("--shard %s --quant nf4-torchao: not recorded" % knobs.shard)
-    if knobs.quant and knobs.weights != "bf16":
-        raise UsageError("--shard %s --quant: --weights bf16, as all that is put into one flat parameter has one type" % knobs.shard)
-
-
-def check_layers(model, knobs):
-    """Raises UsageError for a model of the user's own that does not say what is a layer."""
-    if not getattr(model, "_no_split_modules", None):
-        raise UsageError("--shard %s: give your model _no_split_modules, a list of the names of the classes that are a unit each, as "
-                         "models of transformers have it" % knobs.shard)
-
-
 def _plugin(knobs, accelerate):
     plugin = accelerate.FullyShardedDataParallelPlugin(
         fsdp_version=2, reshard_after_forward=True, cpu_offload=split(knobs.shard)[1], auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False)
@@ -486,11 +427,28 @@ def wrap(model, knobs, mesh, device):
     accelerate = need("accelerate", "accelerate")
     from accelerate.utils.fsdp_utils import fsdp2_prepare_model  # pylint: disable=import-outside-toplevel
     autocast_forward(model, knobs, "cuda" if device.type == "meta" else device.type)
+    library, plugin = "accelerate " + accelerate.__version__, _plugin(knobs, accelerate)
+    if knobs.shard == TOGETHER:
+        return _together(model, plugin, mesh), library
     accelerator = types.SimpleNamespace(
-        state=types.SimpleNamespace(fsdp_plugin=_plugin(knobs, accelerate)), torch_device_mesh=mesh, is_main_process=False,
+        state=types.SimpleNamespace(fsdp_plugin=plugin), torch_device_mesh=mesh, is_main_process=False,
         parallelism_config=types.SimpleNamespace(fsdp_dim_names=("fsdp",)), device=device,
         mixed_precision="bf16" if knobs.autocast_dtype else "no")
-    return fsdp2_prepare_model(accelerator, model), "accelerate " + accelerate.__version__
+    return fsdp2_prepare_model(accelerator, model), library
+
+
+def _together(model, plugin, mesh):
+    """As accelerate up to 1.13, and Axolotl in its place, prepares it: what is outside of the layers is one group, gathered and let go of
+    as theirs are, and shards have the type that the weights were loaded in."""
+    from accelerate.utils.fsdp_utils import fsdp2_prepare_auto_wrap_policy  # pylint: disable=import-outside-toplevel
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # pylint: disable=import-outside-toplevel
+    plugin.set_auto_wrap_policy(model)
+    is_layer = fsdp2_prepare_auto_wrap_policy(plugin, model)
+    how = dict(mesh=mesh, reshard_after_forward=plugin.reshard_after_forward, mp_policy=plugin.mixed_precision_policy or MixedPrecisionPolicy())
+    for module in reversed(list(model.modules())):
+        if is_layer(module):
+            fully_shard(module, **how)
+    return fully_shard(model, **how)
 
 
 def local(tensor):

@@ -18,7 +18,8 @@ from . import optimizers
 from .errors import RecordError, UsageError
 from .events import storage_of
 from .script import Script
-from .sharded import MOST_RANKS, Event, Handle
+from .shard_words import MOST_RANKS
+from .sharded import Event, Handle
 from .sources import need
 
 WHOLE = "zero0"  # the model as the engine casts it, on one GPU: what templates of stages 1 and 2 are made of

@@ -17,7 +17,7 @@ from torch import distributed, multiprocessing
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "python"))
 
-from batchfit import adapters, fsdp1, sharded  # noqa: E402
+from batchfit import adapters, fsdp1, shard_words, sharded  # noqa: E402
 
 
 def _model(config, adapter):
@@ -45,7 +45,7 @@ PINNED = []
 def _wrap(model, knobs, ranks):
     """(model, [elements and bytes of each that FSDP1 gathers], [of each gradient that FSDP2 makes])"""
     gathered, gradients = [], []
-    if sharded.split(knobs.shard)[0] == "fsdp1":
+    if shard_words.split(knobs.shard)[0] == "fsdp1":
         from torch.distributed.fsdp._flat_param import FlatParamHandle  # pylint: disable=import-outside-toplevel
         original = FlatParamHandle._alloc_padded_unsharded_flat_param
 

@@ -96,6 +96,14 @@ class TestAgainstTorch(unittest.TestCase):
                 self.assertEqual(sorted(states), sorted(2 * [n * size for n, size in real["gradients"]]))
                 self.assertNotIn(" optimizer ", "".join(line for line in tape.splitlines(True) if line[0] == "a"))
 
+    def test_fsdp2_of_two_versions(self):
+        for shard, groups in (("fsdp2", 5), ("fsdp2@1.13", 4)):  # three layers, the rest, and the embedding by itself
+            with self.subTest(shard=shard):
+                real, tape = self.both(3, shard)
+                init = [line.split() for line in tape.split("m init 0\n")[1].split("m input")[0].splitlines()]
+                self.assertEqual(sorted(int(w[2]) for w in init if w[4] == "param"), sorted(n * size for n, size in real["weights"]))
+                self.assertEqual(len(sizes(tape, "forward", "fsdp.all_gather")), 2 * groups)  # in fp32 shards, and cast to bf16
+
     def test_offload_of_fsdp2(self):
         real, tape = self.both(3, "fsdp2:offload", weights="fp32")
         self.assertEqual(sorted(sizes(tape, "init", None, "pinned")), sorted(n * size for n, size in real["pinned"]))

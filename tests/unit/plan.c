@@ -47,6 +47,9 @@ static void fsdp1_keeps_more_under_adapters_that_recompute(void **state) {
     p.adapter = (struct str){0};
     assert_false(plan_fsdp1_retains(&p));
     assert_int_equal(plan_fsdp(STR("fsdp2@4.52")), 0);
+    assert_int_equal(plan_fsdp(STR("fsdp2@1.13")), 2);
+    assert_int_equal(plan_fsdp(STR("fsdp1@1.13")), 0);
+    assert_int_equal(plan_fsdp(STR("fsdp2@1.13:offload")), 0);
 }
 
 static void only_divisors_keep_the_effective_batch(void **state) {

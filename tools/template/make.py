@@ -34,15 +34,21 @@ def _split_module(path):
     return _LAYER.sub("{}", path), tuple(int(n) for n in _LAYER.findall(path))
 
 
+PACKED = 4  # weights of four bits in a word of two bytes (bnb_4bit_quant_storage bfloat16), as FSDP has to have them
+
+
 def _shard_terms(a, shape, d):
-    """The size of what is made of the ranks' parts of parameters: each rank has ceil(rows / ranks) rows of each."""
+    """The size of what is made of the ranks' parts of parameters: each rank has ceil(rows / ranks) rows of each; a row of those in four
+    bits is a word."""
     out, total = {}, 0
     for (rows, rest), times in collections.Counter(shape.parts).items():
-        letters, others = d.extent(rows), d.extent(rest)
+        letters, others, ranks = d.extent(rows), d.extent(rest), "N"
+        if letters is None and rest == 1:
+            letters, ranks = d.extent(PACKED * rows), dims.text({"N": PACKED})
         if letters is None or others is None:
             raise NotATemplate("%s in %s: parameters of %d rows of %d are no products of dimensions" % (a[4], a[5], rows, rest))
         number, others = int(_CONSTANT.match(others).group() or 1), _CONSTANT.sub("", others)
-        name = dims.order("N" * shape.times_ranks + others + "[%s/N]" % letters)
+        name = dims.order("N" * shape.times_ranks + others + "[%s/%s]" % (letters, ranks))
         out[name] = out.get(name, 0) + shape.each * number * times
         total += shape.each * (d.value["N"] if shape.times_ranks else 1) * dims.ceil(rows, d.value["N"]) * rest * times
     out = {name: c for name, c in out.items() if c}
@@ -52,7 +58,6 @@ def _shard_terms(a, shape, d):
 
 
 TWO_SUMS = 2 * 4  # in one tensor, as GRPO's trainer logs means
-PACKED = 4  # weights of four bits in a word of two bytes (bnb_4bit_quant_storage bfloat16), as FSDP has to have them
 
 
 def _elements(shape, d):

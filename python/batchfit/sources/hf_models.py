@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from .. import adapters, build, grpo, kto, loss_words, losses, odds, preference, rewards, sharded, stubs
+from .. import adapters, build, grpo, kto, loss_words, losses, odds, preference, rewards, shard_words, stubs
 from ..build import to_meta, without_init
 from ..errors import RecordError
 from . import hf_shapes, need
@@ -145,7 +145,7 @@ def load(name, knobs):
         _cast(model, getattr(torch, knobs.model_dtype))
     if knobs.checkpointing:
         model.gradient_checkpointing_enable()
-    is_outside = fused and sharded.split(knobs.shard)[0] == sharded.TUNE
+    is_outside = fused and knobs.shard == shard_words.TUNE
     loss = losses.apply(model, knobs, is_outside) if fused else None
     if pairs:
         preference.apply(model, knobs)

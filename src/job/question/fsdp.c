@@ -29,11 +29,10 @@ static bool says_no_version(const struct config_guard *g) {
 }
 
 const char *question_fsdp_of(const struct question *q, const struct config_guard *g) {
-    bool is_own = str_is(q->reading.dialect, "axolotl") && q->plan.adapter.len > 0;
     if (str_is(q->reading.dialect, "torchtune")) return str_is(g->what, "FSDP2") ? "torchtune" : "";
-    if (str_is(g->what, "FSDP2")) return is_own ? "" : "fsdp2";
+    if (str_is(g->what, "FSDP2")) return "fsdp2";
     if (str_is(g->what, "FSDP1")) return "fsdp1";
-    if (!says_no_version(g)) return "";
+    if (!says_no_version(g) && !question_fsdp_unused(q, g)) return "";
     return is_accelerates(q, g) ? "fsdp1" : is_transformers(q) ? "fsdp2" : "";
 }
 
@@ -91,10 +90,10 @@ struct str question_fsdp(struct question *q) {
     bool offloads = false, has_own_checkpointing = false;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
-        if (!str_is(g->kind, "sharding") || question_fsdp_unused(q, g)) continue;
+        if (!str_is(g->kind, "sharding")) continue;
         offloads |= str_is(g->what, with_offload);
         has_own_checkpointing |= str_is(g->what, own_checkpointing);
-        if (is_extra(g)) {
+        if (is_extra(g) || question_fsdp_unused(q, g)) {
             extra = g;
             continue;
         }
@@ -113,6 +112,8 @@ struct str question_fsdp(struct question *q) {
     note_unsaid(q, first);
     if (has_own_checkpointing) q->plan.checkpointing = true;
     if (offloads) return plan_offload(q->arena, found, STR("all"));
+    bool is_axolotls = str_is(q->reading.dialect, "axolotl") && str_is(found, "fsdp2");
+    if (is_axolotls) return str_of(plan_fsdp2_older);
     bool is_inside = has_own_checkpointing || is_not_reentrant(q);
     return is_inside && str_is(found, "fsdp1") ? str_of(plan_fsdp1_newer) : found;
 }

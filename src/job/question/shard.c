@@ -286,14 +286,26 @@ static void say_sizes(struct question *q) {
                         "counted (transformers' \"auto\" needs less)");
 }
 
+static bool is_counted(struct question *q, struct fail *why) {
+    struct forecast f;
+    return forecast_open(&q->tape_cache, &q->plan, &f, why) == 0;
+}
+
+// Where no template has Axolotl's groups, accelerate's come near.
+static bool is_counted_newer(struct question *q) {
+    if (!str_is(q->plan.shard, plan_fsdp2_older)) return false;
+    q->plan.shard = STR("fsdp2");
+    if (q->plan.adapter.len == 0) q->plan.precision = PLAN_AMP_BF16;
+    return is_counted(q, NULL);
+}
+
 // What the config alone asks for is counted if it can be.
 static void check_config(struct question *q) {
-    struct forecast f;
     struct fail unserved = {0};
     const char *why = "the config does not say over how many GPUs (--gpus 8xh100, or --ranks 8)";
     if (q->plan.model.len == 0) why = "no model is named";
     if (q->plan.model.len > 0 && (q->plan.ranks > 1 || is_enough_alone(q))) {
-        if (forecast_open(&q->tape_cache, &q->plan, &f, &unserved) == 0) {
+        if (is_counted(q, &unserved) || is_counted_newer(q)) {
             say_sizes(q);
             return;
         }
@@ -317,7 +329,7 @@ int question_shard_check(struct question *q, const struct question_options *o, s
                          "--ranks 8"));
     if (q->plan.shard.len == 0 || q->plan.ranks > 1 || is_enough_alone(q)) return 0;
     fail_set(why, FAIL_USAGE, "--shard %.*s: weights are shared by two GPUs or more",
-             STR_ARG(q->plan.shard));
+             STR_ARG(o->shard ? str_of(o->shard) : q->plan.shard));
     long long by = q->plan.tensor_parallel;
     if (by > 1)
         return fail_hint(why,

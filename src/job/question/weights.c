@@ -7,7 +7,8 @@ void question_weights(struct question *q) {
     bool is_amp = plan_precision_is_amp(q->plan.precision);
     if (!is_half || q->plan.inference || q->plan.precision == PLAN_BF16) return;
     bool is_cut = str_is(q->plan.loss, "cut");
-    if ((q->plan.adapter.len > 0 || q->plan.shard.len > 0 || is_cut) && is_amp)
+    bool is_kept = str_is(q->plan.shard, plan_fsdp2_older); // in shards, whatever it is
+    if ((q->plan.adapter.len > 0 || (q->plan.shard.len > 0 && !is_kept) || is_cut) && is_amp)
         return; // its weights are counted so, and autocast with them
     if (v->assumed && q->plan.precision != PLAN_AMP_BF16) return; // then they are in another type
     q->plan.precision = PLAN_BF16;

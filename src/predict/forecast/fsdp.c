@@ -77,24 +77,50 @@ static struct str root_bytes(struct arena *a, const struct shape *s) {
     return unit_bytes(a, 2 * matrices * s->vocabulary * s->hidden);
 }
 
+bool forecast_keeps_bf16(const struct tape_header *h) {
+    return str_is(h->shard, plan_fsdp2_older) && h->adapter.len == 0 && str_is(h->weights, "bf16");
+}
+
+// What is said of "fsdp2" and a plan's model: the types of shards, and of which version it is.
+static void note_fsdp2(struct forecast *f, const struct plan *p, const struct shape *s,
+                       struct forecast_tape *t) {
+    static const char *const trained[] = {"fp32 shards", "bf16 shards, gradients and states"};
+    static const char *const frozen[] = {
+        "bf16 shards of the frozen weights, each layer a group with its part of the adapter, whose "
+        "shards are fp32",
+        "shards of the frozen weights in four bits packed as bf16 (bnb_4bit_quant_storage; their "
+        "scales are whole on every GPU), each layer a group with its part of the adapter, whose "
+        "shards are fp32"};
+    bool is_older = str_is(p->shard, plan_fsdp2_older), is_adapter = p->adapter.len > 0;
+    str_list_format(f->arena, &t->notes,
+                    "fsdp2 over %lld GPUs as %s: %s, bf16 when gathered and reduced; the first GPU "
+                    "is shown, and none has more",
+                    (long long)p->ranks,
+                    is_older     ? "accelerate up to 1.13, and Axolotl, wrap a model"
+                    : is_adapter ? "transformers' Trainer has it with an adapter"
+                                 : "accelerate wraps a model",
+                    is_adapter ? frozen[p->quant.len > 0] : trained[p->precision == PLAN_BF16]);
+    if (is_older)
+        str_list_format(f->arena, &t->notes,
+                        "embedding, last norm and head are one group, gathered together: from 1.14 "
+                        "on accelerate has them apart, up to %.*s less (--shard fsdp2)",
+                        STR_ARG(root_bytes(f->arena, s)));
+    else
+        str_list_format(f->arena, &t->notes,
+                        "accelerate before 1.14 gathers embedding and head together (--shard "
+                        "fsdp2@1.13), and torch before 2.8 keeps them so from forward to backward: "
+                        "up to %.*s more%s",
+                        STR_ARG(root_bytes(f->arena, s)),
+                        is_adapter && p->quant.len == 0
+                            ? "; accelerate before 1.13 has frozen weights in fp32"
+                            : "");
+}
+
 void forecast_note_fsdp(struct forecast *f, const struct plan *p, const struct shape *s,
                         struct forecast_tape *t) {
-    struct arena *a = f->arena;
     if (plan_fsdp(p->shard) == 1)
         note_fsdp1(f, p, s, t);
-    else if (p->adapter.len > 0)
-        str_list_format(a, &t->notes,
-                        "fsdp2 over %lld GPUs as transformers' Trainer has it with an adapter: "
-                        "bf16 shards of the frozen weights, each layer a group with its part of "
-                        "the adapter, whose shards are fp32; the first GPU is shown, and none has "
-                        "more",
-                        (long long)p->ranks);
     else
-        str_list_format(a, &t->notes,
-                        "fsdp2 over %lld GPUs as accelerate wraps a model: fp32 shards, bf16 when "
-                        "gathered and reduced; the first GPU is shown, and none has more; torch "
-                        "before 2.8 keeps embedding and head gathered from forward to backward, "
-                        "up to %.*s more",
-                        (long long)p->ranks, STR_ARG(root_bytes(a, s)));
+        note_fsdp2(f, p, s, t);
     if (plan_fsdp_offloads(p->shard)) note_offload(f, p, t);
 }

@@ -102,6 +102,7 @@ static bool use_four_bits(const struct change *c) {
 static bool use_fsdp1(const struct change *c) {
     struct plan *p = c->plan;
     if (p->ranks < 2 || p->shard.len > 0 || p->quant.len == 0 || p->inference) return false;
+    if (p->checkpointing) return false; // then FSDP2's is known
     p->shard = STR("fsdp1");
     return true;
 }
@@ -109,7 +110,8 @@ static bool use_fsdp1(const struct change *c) {
 static bool use_fsdp2(const struct change *c) {
     struct plan *p = c->plan;
     bool is_ddp = p->ranks > 1 && p->shard.len == 0;
-    if (!is_ddp || p->quant.len > 0 || p->inference || !c->gpu->has_bf16) return false;
+    if (!is_ddp || p->inference || !c->gpu->has_bf16) return false;
+    if (p->quant.len > 0 && !p->checkpointing) return false;
     p->shard = STR("fsdp2");
     p->precision = PLAN_AMP_BF16;
     return true;

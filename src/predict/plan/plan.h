@@ -74,6 +74,10 @@ extern const char plan_fsdp1_newer[]; // "fsdp1@4.52"
 bool plan_fsdp1_retains(const struct plan *p);
 // The word of a recording: of plan_fsdp1_newer the plain one where both need the same.
 struct str plan_recorded_shard(const struct plan *p);
+// "fsdp2" is counted as accelerate from 1.14 on applies it; this word, "fsdp2@1.13", as those
+// before and Axolotl do: embedding, last norm and head are one group, and shards have the type that
+// the weights were loaded in.
+extern const char plan_fsdp2_older[];
 // FSDP2 as torchtitan wraps its Llama: "titan", or "titan:op" where some operations of each layer
 // are computed again (its selective checkpointing).
 bool plan_is_titan(struct str shard);

@@ -2,13 +2,15 @@
 // Words of the recorder: how the ranks share weights, and DeepSpeed's numbers for it.
 #include "predict/plan/plan.h"
 
-const char plan_fsdp1_newer[] = "fsdp1@4.52";
-const char *const plan_shards[] = {"fsdp1",         plan_fsdp1_newer, "fsdp1:offload", "fsdp2",
-                                   "fsdp2:offload", "titan",          "titan:op",      "torchtune",
-                                   "zero1",         "zero2",          "zero3",         NULL};
+const char plan_fsdp1_newer[] = "fsdp1@4.52", plan_fsdp2_older[] = "fsdp2@1.13";
+const char *const plan_shards[] = {
+    "fsdp1", plan_fsdp1_newer, "fsdp1:offload", "fsdp2", plan_fsdp2_older, "fsdp2:offload",
+    "titan", "titan:op",       "torchtune",     "zero1", "zero2",          "zero3",
+    NULL};
 
 int plan_fsdp(struct str shard) {
     if (str_is(shard, plan_fsdp1_newer)) return 1;
+    if (str_is(shard, plan_fsdp2_older)) return 2;
     struct str rest = shard, word = str_cut(&rest, ':');
     if (rest.p && !str_is(rest, "offload")) return 0;
     return str_is(word, "fsdp1") ? 1 : str_is(word, "fsdp2") ? 2 : 0;

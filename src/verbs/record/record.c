@@ -102,11 +102,12 @@ static const struct cli_row rows[] = {
     {"weights", "WORD", CLI_TEXT, VALUE(23), "what a model under amp is loaded as: fp32 or bf16",
      "fp32 bf16"},
     {"shard", "WORD", CLI_TEXT, VALUE(24),
-     "record one GPU of several that share the weights: fsdp1 (fsdp1@4.52), fsdp2, torchtune "
+     "record one GPU of several that share the weights: fsdp1 (fsdp1@4.52), fsdp2 (fsdp2@1.13), "
+     "torchtune "
      "(fsdp2 as its "
      "recipes have it), or zero1, zero2 and zero3 of DeepSpeed (hf: models, with --ranks and "
      "--fused-optimizer; titan:NAME; fsdp1 and fsdp2 of python: models with _no_split_modules)",
-     "fsdp1 fsdp1@4.52 fsdp2 torchtune zero1 zero2 zero3"},
+     "fsdp1 fsdp1@4.52 fsdp2 fsdp2@1.13 torchtune zero1 zero2 zero3"},
     {"ranks", "N", CLI_TEXT, VALUE(25), "with --shard: how many GPUs"},
     {"tp", "N", CLI_TEXT, VALUE(28),
      "titan:NAME: tensor parallel, so many GPUs split each layer, its sequences and the loss; "
