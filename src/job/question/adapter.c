@@ -20,16 +20,9 @@ static bool is_torchao(const struct config_guard *g) {
 // Four bits in nf4, said by a key or by the model's name; other methods that have four are no nf4,
 // and unsloth's dynamic ones leave some layers as they are.
 static bool is_four_bit(const struct config_guard *g) {
-    static const char *const keys[] = {"load_in_4bit",
-                                       "use_4bit",
-                                       "use_4bit_quantization",
-                                       "use_qlora",
-                                       "quantization_bit",
-                                       "qlora",
-                                       "bits",
-                                       "quant_bit",
-                                       "load_in_bits",
-                                       NULL};
+    static const char *const keys[] = {"load_in_4bit", "use_4bit",         "use_4bit_quantization",
+                                       "use_qlora",    "quantization_bit", "qlora",
+                                       "load_in_bits", "quant_bit",        NULL};
     bool is_named =
         str_ends(g->value, STR("-bnb-4bit")) && !str_ends(g->value, STR("-unsloth-bnb-4bit"));
     bool is_word = str_is(g->value, "bnb.nf4") || str_is(g->value, NF4_TWICE); // litgpt's
