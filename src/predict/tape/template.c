@@ -347,10 +347,6 @@ int tape_template_read(struct arena *a, struct str name, struct str bytes,
     return code == 0 ? tape_template_check(a, *ret, why) : code;
 }
 
-const struct tape_header *tape_template_header(const struct tape_template *t) {
-    return &t->header;
-}
-
 struct tape_bound tape_template_bound(const struct tape_template *t, enum tape_dim dim) {
     return t->bounds[dim];
 }
