@@ -57,17 +57,13 @@ static void add(struct buf *b, struct str text, const char *kept) {
     buf_add_raw(b, clean);
 }
 
-void clean_add(struct buf *b, struct str text) {
-    add(b, text, "");
-}
-
 void clean_add_lines(struct buf *b, struct str text) {
     add(b, text, "\n\t");
 }
 
 struct str clean_text(struct arena *a, struct str text) {
     struct buf b = buf_new(a);
-    clean_add(&b, text);
+    add(&b, text, "");
     return buf_str(&b);
 }
 

@@ -78,9 +78,6 @@ void answer_quiet_notes(struct arena *a, const struct str_list *notes, struct sh
 // Which precision a training takes on a GPU: one place for fit, check, team and the matrix. What a
 // GPU has is in the catalogue (data/gpus.tsv: tensor_cores, bf16).
 
-// What should be set on the GPU: mixed precision in bf16 where the hardware has it, in fp16 with
-// other tensor cores, fp32 without them; fp32, too, where the model overflows in fp16.
-enum plan_precision answer_precision_best(const struct question *q, const struct gpu *gpu);
 // That the training takes there: what was asked as far as it suits the GPU (no mixed precision
 // without tensor cores, bf16 only in hardware), or the best where nobody said any. The user's own
 // word stands.

@@ -151,7 +151,7 @@ static json_t *cpu_of(const struct observe_view *view) {
     return made;
 }
 
-json_t *observe_document_findings(const struct findings *findings) {
+static json_t *findings_of(const struct findings *findings) {
     // check's words: a note is ok, a warning warn, a problem fail.
     static const char *const statuses[] = {
         [FINDING_OK] = "ok",        [FINDING_NOTE] = "ok",      [FINDING_UNKNOWN] = "unknown",
@@ -206,7 +206,7 @@ json_t *observe_document(const struct observe_view *view) {
     json_object_set_new(made, "cards", cards);
     json_object_set_new(made, "runs", runs);
     json_object_set_new(made, "runs_unlisted", json_integer(view->runs_unlisted));
-    json_object_set_new(made, "findings", observe_document_findings(&view->findings));
+    json_object_set_new(made, "findings", findings_of(&view->findings));
     json_object_set_new(made, "resolved", resolved_of(view));
     json_object_set_new(made, "cost_per_hour",
                         view->cost_per_hour > 0 ? json_real(view->cost_per_hour) : json_null());
