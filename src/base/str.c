@@ -185,6 +185,16 @@ struct str str_cut(struct str *s, char separator) {
     return head;
 }
 
+struct str str_last(struct str s, char separator) {
+    const char *hit = s.len > 0 ? memrchr(s.p, separator, (size_t)s.len) : NULL;
+    return hit ? str_slice(s, hit + 1 - s.p, s.len) : s;
+}
+
+struct str str_before_last(struct str s, char separator) {
+    const ptrdiff_t end = s.len - str_last(s, separator).len;
+    return str_slice(s, 0, end > 0 ? end - 1 : 0);
+}
+
 struct str str_line(struct str *text) {
     struct str line = str_cut(text, '\n');
     if (line.len > 0 && line.p[line.len - 1] == '\r') line.len--;

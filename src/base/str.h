@@ -63,7 +63,9 @@ struct str str_trim(struct str s); // blanks, tabs and line ends at both sides
 // Cuts at the first separator: returns the part before it and leaves the rest in *s. Without one
 // the whole text is returned and *s becomes {NULL, 0}.
 struct str str_cut(struct str *s, char separator);
-struct str str_line(struct str *text); // next line without its LF or CRLF
+struct str str_last(struct str s, char separator);        // behind the last one; without one all
+struct str str_before_last(struct str s, char separator); // without one empty
+struct str str_line(struct str *text);                    // next line without its LF or CRLF
 
 // The whole view must be the number. False leaves *ret alone.
 bool str_to_i64(struct str s, int64_t *ret);

@@ -92,9 +92,8 @@ static bool is_foreign(const FTSENT *e) {
 
 struct answer_project answer_project_look(struct arena *a, struct str config, struct str key,
                                           struct str alike) {
-    ptrdiff_t dot = key.len;
-    while (dot > 0 && key.p[dot - 1] != '.') dot--;
-    struct look l = {.arena = a, .key = str_slice(key, dot, key.len), .alike = alike};
+    struct look l = {.arena = a, .key = str_last(key, '.'), .alike = alike};
+    ptrdiff_t dot = key.len - l.key.len;
     if (dot > 0) l.section = name_at(key, dot - 2);
     char *roots[] = {str_z(a, question_project(a, str_z(a, config))), NULL};
     FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);

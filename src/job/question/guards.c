@@ -21,7 +21,7 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
     const bool is_optimizer = str_is(g->kind, "optimizer") || str_is(g->kind, "states");
     if (is_optimizer && q->plan.adapter.len > 0) return false; // its states are few
     // Of LLaMA-Factory: who trains all weights trains these (model/adapter.py, _setup_lora_tuning).
-    if (str_is(config_last_key(g->path), "resize_vocab")) return q->plan.adapter.len > 0;
+    if (str_is(str_last(g->path, '.'), "resize_vocab")) return q->plan.adapter.len > 0;
     const bool is_of_loss = str_is(g->kind, "objective") || str_is(g->kind, "preference");
     return !q->plan.inference || !is_of_loss;
 }
@@ -101,7 +101,7 @@ enum question_whose question_whose(const struct question *q, bool fits, struct s
 bool question_says_fused(const struct question *q) {
     const struct config_value *optimizer = &q->reading.values[CONFIG_OPTIMIZER];
     struct config_value v = {0};
-    const struct str last = config_last_key(optimizer->path);
+    const struct str last = str_last(optimizer->path, '.');
     if (last.len == 0 || last.len == optimizer->path.len) return false;
     const struct str section = str_slice(optimizer->path, 0, optimizer->path.len - last.len);
     (void)config_get(q->arena, &q->config, str_format(q->arena, "%.*sfused", STR_ARG(section)), &v,

@@ -251,8 +251,7 @@ static void write_sample(struct recorder *r, const struct device_snapshot *s, in
 static int write_file(struct arena *a, const char *folder, const char *path, struct str text,
                       struct fail *why) {
     const char *whole = str_format(a, "%s/%s", folder, path).p;
-    struct str parent = str_slice(str_of(whole), 0, strrchr(whole, '/') - whole);
-    int failed = os_make_dirs(a, str_z(a, parent), why);
+    int failed = os_make_dirs(a, str_z(a, os_parent(str_of(whole))), why);
     return failed ? failed : os_replace(a, whole, text, NULL, why);
 }
 

@@ -317,10 +317,8 @@ static bool ends_in(struct str path, struct str section) {
 // "~word": the key has it somewhere in its name. "section.key": in a section of that name.
 static void find_anywhere(const struct scope *s, struct str key, struct matches *m) {
     if (!str_starts(key, STR("~"))) {
-        ptrdiff_t dot = key.len;
-        while (dot > 0 && key.p[dot - 1] != '.') dot--;
-        const struct str section = str_slice(key, 0, dot > 0 ? dot - 1 : 0);
-        const struct entry *e = config_scope_first(s, str_slice(key, dot, key.len));
+        const struct str section = str_before_last(key, '.');
+        const struct entry *e = config_scope_first(s, str_last(key, '.'));
         for (; e; e = config_scope_next(s, e))
             if (ends_in(e->path, section)) take_entry(s, e, m);
         return;

@@ -111,10 +111,7 @@ static bool is_switch(struct str key) {
 
 // Of "amp: {enabled: true}" the section has the name.
 static struct str name_of(const struct entry *e) {
-    if (!is_switch(e->key->text)) return e->key->text;
-    ptrdiff_t dot = e->path.len;
-    while (dot > 0 && e->path.p[dot - 1] != '.') dot--;
-    return str_slice(e->path, dot, e->path.len);
+    return is_switch(e->key->text) ? str_last(e->path, '.') : e->key->text;
 }
 
 // A batch beside one of another name may be the batch of all micro-steps.
@@ -189,7 +186,7 @@ static struct wanted_list all_wanted(struct reader *r) {
         struct str_list every = {0};
         while (v->line <= 0 && role != CONFIG_PRECISION && places.len > 0)
             config_braces_expand(r->arena, str_cut(&places, ' '), &every);
-        for (ptrdiff_t i = 0; i < every.count; i++) want(r, &all, config_last_key(every.items[i]));
+        for (ptrdiff_t i = 0; i < every.count; i++) want(r, &all, str_last(every.items[i], '.'));
     }
     return all;
 }

@@ -91,11 +91,7 @@ static int join(struct tape *t, const struct tape *other, const int64_t *batches
 
 static struct str header_name(struct arena *a, const struct record_snapshots *o, struct str file) {
     if (o->name) return str_of(o->name);
-    for (ptrdiff_t i = file.len; i > 0; i--) {
-        if (file.p[i - 1] == '/')
-            return str_format(a, "snapshot:%.*s", (int)(file.len - i), file.p + i);
-    }
-    return str_format(a, "snapshot:%.*s", STR_ARG(file));
+    return str_format(a, "snapshot:%.*s", STR_ARG(str_last(file, '/')));
 }
 
 int record_from_snapshot(struct arena *a, const struct record_snapshots *o, const char *output,
