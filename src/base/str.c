@@ -98,6 +98,21 @@ bool str_is_one_of(struct str s, const char *const *words) {
     return *words;
 }
 
+bool str_is_one_of_nocase(struct str s, const char *const *words) {
+    while (*words && !str_equal_nocase(s, str_of(*words))) words++;
+    return *words;
+}
+
+bool str_starts_one_of(struct str s, const char *const *prefixes) {
+    while (*prefixes && !str_starts(s, str_of(*prefixes))) prefixes++;
+    return *prefixes;
+}
+
+bool str_has_one_of(struct str s, const char *const *needles) {
+    while (*needles && str_find(s, str_of(*needles)) < 0) needles++;
+    return *needles;
+}
+
 bool str_has_word(struct str words, struct str word) {
     while (words.len > 0) {
         if (str_equal(str_cut(&words, ' '), word)) return true;

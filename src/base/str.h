@@ -48,10 +48,13 @@ struct str_words str_words_of(struct arena *a, struct str joined, char separator
 bool str_equal(struct str a, struct str b);
 bool str_equal_nocase(struct str a, struct str b); // ASCII letters
 bool str_is(struct str s, const char *terminated);
-bool str_is_one_of(struct str s, const char *const *words); // NULL-ended
-bool str_has_word(struct str words, struct str word);       // blanks between the words
-bool str_has_name(struct str names, struct str name);       // commas between the names
-int str_count_names(struct str names);                      // the same; of a NULL view none
+bool str_is_one_of(struct str s, const char *const *words); // NULL-ended, and below
+bool str_is_one_of_nocase(struct str s, const char *const *words);
+bool str_starts_one_of(struct str s, const char *const *prefixes);
+bool str_has_one_of(struct str s, const char *const *needles);
+bool str_has_word(struct str words, struct str word);  // blanks between the words
+bool str_has_name(struct str names, struct str name);  // commas between the names
+int str_count_names(struct str names);                 // the same; of a NULL view none
 bool str_is_made_of(struct str s, const char *others); // ASCII letters, digits and these; not empty
 bool str_is_alnum(char c);                             // ASCII, whatever the locale
 bool str_is_digit(char c);

@@ -117,11 +117,9 @@ static bool is_foreign(struct str file) {
                                         "??",
                                         ".cpp",
                                         ".cc",
-                                        ".so"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (str_find(file, str_of(parts[i])) >= 0) return true;
-    }
-    return file.len == 0;
+                                        ".so",
+                                        NULL};
+    return file.len == 0 || str_has_one_of(file, parts);
 }
 
 static bool is_program(const struct snapshot *s, const struct snapshot_stack *stack) {

@@ -194,10 +194,7 @@ void config_braces_expand(struct arena *a, struct str text, struct str_list *ret
 static bool is_evaluation(struct str section) {
     static const char *const starts[] = {"val",    "test", "eval", "infer", "pred", "bench", "tta",
                                          "search", "Val",  "Test", "Eval",  "VAL",  "TEST",  NULL};
-    for (int i = 0; starts[i]; i++) {
-        if (str_starts(section, str_of(starts[i]))) return true;
-    }
-    return false;
+    return str_starts_one_of(section, starts);
 }
 
 static bool path_evaluates(struct str path) {

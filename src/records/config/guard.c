@@ -22,10 +22,7 @@ enum {
 static bool is_off_word(struct str text) {
     static const char *const words[] = {"",        "none",     "null", "no", "off", "false",
                                         "disable", "disabled", "0",    "[]", "{}",  NULL};
-    for (int i = 0; words[i]; i++) {
-        if (str_equal_nocase(str_trim(text), str_of(words[i]))) return true;
-    }
-    return false;
+    return str_is_one_of_nocase(str_trim(text), words);
 }
 
 static bool is_off(const struct config *c, struct config_node *node, int depth);

@@ -40,12 +40,9 @@ static struct str host_name(struct str host) {
 // A page of another site whose name was made to lead here (DNS rebinding) says that name. Any port
 // will do: it may be one end of a tunnel.
 bool http_host_is_local(struct str host, const char *address) {
-    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]", NULL};
     struct str name = host_name(trim(host));
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (str_equal_nocase(name, str_of(names[i]))) return true;
-    }
-    return name.len > 0 && address && str_is(name, address);
+    return str_is_one_of_nocase(name, names) || (name.len > 0 && address && str_is(name, address));
 }
 
 struct str http_bearer(struct str authorization) {
