@@ -57,7 +57,6 @@ const struct answer_open *answer_open_size(const struct question *q, const struc
 // One element of "results" (doc/formats/fit.md).
 json_t *answer_json(const struct answer *answer);
 json_t *answer_plan_json(const struct plan *p);
-json_t *answer_notes_json(const struct str_list *notes);
 // "not_modelled": the settings of the config that the answer does not count.
 json_t *answer_not_modelled_json(const struct question *q);
 // {"results": […], "not_modelled": […], "notes": […]}

@@ -84,8 +84,7 @@ static void write_processes(const struct device_card *card, const struct device_
     for (int i = 0; i < card->process_count; i++) {
         const struct device_process *p = &card->processes[i];
         json_t *made = json_pack("{s:I, s:s, s:s, s:o}", "pid", (json_int_t)p->pid, "name", p->name,
-                                 "type", kinds_of(p), "used_bytes",
-                                 p->used_bytes < 0 ? json_null() : json_integer(p->used_bytes));
+                                 "type", kinds_of(p), "used_bytes", json_count(p->used_bytes));
         if (!isnan(p->utilisation)) {
             json_object_set_new(made, "sm_util", json_integer(lround(p->utilisation * 100)));
         }
