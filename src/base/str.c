@@ -51,6 +51,10 @@ void str_list_format(struct arena *a, struct str_list *list, const char *format,
     va_end(args);
 }
 
+void str_list_add_new(struct arena *a, struct str_list *list, struct str text) {
+    if (!str_list_has(list, text)) str_list_add(a, list, text);
+}
+
 bool str_list_has(const struct str_list *list, struct str text) {
     ptrdiff_t i = 0;
     while (i < list->count && !str_equal(list->items[i], text)) i++;

@@ -32,6 +32,7 @@ struct str_list {
     ptrdiff_t count, capacity;
 };
 void str_list_add(struct arena *a, struct str_list *list, struct str text);
+void str_list_add_new(struct arena *a, struct str_list *list, struct str text); // where it lacks it
 __attribute__((format(printf, 3, 4))) void str_list_format(struct arena *a, struct str_list *list,
                                                            const char *format, ...);
 bool str_list_has(const struct str_list *list, struct str text);

@@ -91,7 +91,7 @@ static void note_stand_ins(const struct matrix *m, struct str_list *notes) {
             m->check->arena, "%.*s at %lld: a recording of a larger one stands in, so more may fit",
             STR_ARG(m->rows[i / m->cards.count].model),
             (long long)(p->image_size > 0 ? p->image_size : p->sequence_length));
-        if (!str_list_has(notes, note)) str_list_add(m->check->arena, notes, note);
+        str_list_add_new(m->check->arena, notes, note);
     }
 }
 
@@ -106,8 +106,7 @@ static void collect_notes(const struct matrix *m, struct str_list *notes) {
         STR_ARG(q->plan.optimizer.len ? q->plan.optimizer : STR("adamw, or the tape's own")));
     for (ptrdiff_t i = 0; i < m->row_count * m->cards.count; i++) {
         const struct matrix_cell *cell = &m->cells[i];
-        if (!cell->is_known && !str_list_has(notes, cell->why))
-            str_list_add(q->arena, notes, cell->why);
+        if (!cell->is_known) str_list_add_new(q->arena, notes, cell->why);
         is_of_bf16 |= cell->is_known && cell->answer.plan.precision == PLAN_BF16;
     }
     if (is_of_bf16 && !q->has_config && !q->precision_fixed)

@@ -144,7 +144,7 @@ static void add_notes(const struct fit_check *c, struct show_style style, struct
             struct str note = row->question->notes.items[k];
             if (str_starts(note, STR(QUESTION_NOT_MODELLED))) continue;
             note = str_format(c->arena, "%.*s: %.*s", STR_ARG(row->config), STR_ARG(note));
-            if (!str_list_has(&notes, note)) str_list_add(c->arena, &notes, note);
+            str_list_add_new(c->arena, &notes, note);
         }
     }
     if (notes.count > 0) buf_byte(out, '\n');
