@@ -18,6 +18,12 @@ char *str_z(struct arena *a, struct str s) {
     return copy;
 }
 
+char *str_z_swapped(struct arena *a, struct str s, char from, char to) {
+    char *text = str_z(a, s);
+    for (char *p = text; (p = strchr(p, from)); p++) *p = to;
+    return text;
+}
+
 struct str str_copy(struct arena *a, struct str s) {
     return (struct str){str_z(a, s), s.len};
 }
@@ -79,14 +85,14 @@ bool str_equal(struct str a, struct str b) {
     return memcmp(a.p, b.p, (size_t)a.len) == 0;
 }
 
-static char lower(char c) {
+char str_lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 }
 
 bool str_equal_nocase(struct str a, struct str b) {
     if (a.len != b.len) return false;
     for (ptrdiff_t i = 0; i < a.len; i++) {
-        if (lower(a.p[i]) != lower(b.p[i])) return false;
+        if (str_lower(a.p[i]) != str_lower(b.p[i])) return false;
     }
     return true;
 }

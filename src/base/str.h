@@ -20,6 +20,8 @@ struct str {
 
 struct str str_of(const char *terminated);  // NULL gives an empty view
 char *str_z(struct arena *a, struct str s); // a terminated copy
+// One in which a byte stands for another.
+char *str_z_swapped(struct arena *a, struct str s, char from, char to);
 struct str str_copy(struct arena *a, struct str s);
 __attribute__((format(printf, 2, 3))) struct str str_format(struct arena *a, const char *format,
                                                             ...);
@@ -58,6 +60,7 @@ bool str_has_name(struct str names, struct str name);  // commas between the nam
 int str_count_names(struct str names);                 // the same; of a NULL view none
 bool str_is_made_of(struct str s, const char *others); // ASCII letters, digits and these; not empty
 bool str_is_alnum(char c);                             // ASCII, whatever the locale
+char str_lower(char c);
 bool str_is_digit(char c);
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);

@@ -11,7 +11,7 @@
 enum { FILES_MOST = 2000, BYTES_MOST = 1 << 20 };
 
 static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    return str_is_alnum(c) || c == '_';
 }
 
 struct look {

@@ -61,9 +61,7 @@ static bool is_off(const struct config *c, struct config_node *node, int depth) 
 
 static bool contains(struct arena *a, struct str text, struct str needle) {
     char *low = str_z(a, text);
-    for (char *p = low; *p; p++) {
-        if (*p >= 'A' && *p <= 'Z') *p = (char)(*p - 'A' + 'a');
-    }
+    for (char *p = low; *p; p++) *p = str_lower(*p);
     return str_find(str_of(low), needle) >= 0;
 }
 
@@ -248,10 +246,7 @@ static void read_flags(struct scope *s, struct str text, int line) {
         text = str_slice(text, at + 2, text.len);
         ptrdiff_t end = 0;
         while (end < text.len && is_word(text.p[end])) end++;
-        char *key = str_z(s->arena, str_slice(text, 0, end));
-        for (char *p = key; *p; p++) {
-            if (*p == '-') *p = '_';
-        }
+        const char *key = str_z_swapped(s->arena, str_slice(text, 0, end), '-', '_');
         text = str_slice(text, end, text.len);
         if (end == 0 || (text.len > 0 && !strchr(" \t=\\", text.p[0]))) continue;
         text = str_trim(str_slice(text, text.len > 0, text.len));

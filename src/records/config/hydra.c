@@ -41,11 +41,7 @@ struct hydra {
 // --- Names ---------------------------------------------------------------------------------------
 
 static struct str dotted(struct arena *a, struct str path) {
-    char *text = str_z(a, path);
-    for (char *p = text; *p; p++) {
-        if (*p == '/') *p = '.';
-    }
-    return str_of(text);
+    return str_of(str_z_swapped(a, path, '/', '.'));
 }
 
 static struct str joined(struct arena *a, struct str above, char sign, struct str below) {

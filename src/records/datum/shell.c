@@ -57,11 +57,7 @@ static struct datum *word_value(struct flags *f, const struct shell_word *w, str
 static void set(struct flags *f, struct str path, struct str spelled, struct datum *value,
                 const struct shell_word *w) {
     struct datum *map = f->map;
-    char *name = str_z(f->data->arena, path);
-    for (char *c = name; *c; c++) {
-        if (*c == '-') *c = '_';
-    }
-    struct str rest = str_of(name);
+    struct str rest = str_of(str_z_swapped(f->data->arena, path, '-', '_'));
     for (int i = 0; str_find(rest, STR(".")) >= 0 && i < 16; i++) {
         const struct str key = str_cut(&rest, '.');
         const struct datum_pair *p = datum_find(map, key);
@@ -131,8 +127,8 @@ static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
 }
 
 // Trainers of their own: a file in their flags is a plugin or data.
-static const char *const trainers[] = {
-    "swift", "megatron", "llamafactory-cli", "axolotl", "litgpt", "yolo", NULL};
+static const char *const trainers[] = {"swift", "megatron", "llamafactory-cli", "axolotl", "litgpt",
+                                       "yolo",  NULL};
 // Programs whose first word says what of theirs runs: trl dpo, swift sft, litgpt finetune_lora.
 static const char *const with_verbs[] = {"trl", "swift", "litgpt", NULL};
 
