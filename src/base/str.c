@@ -146,6 +146,12 @@ bool str_is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
+int str_hex(char c) {
+    const char low = str_lower(c);
+    if (str_is_digit(c)) return c - '0';
+    return low >= 'a' && low <= 'f' ? low - 'a' + 10 : 16;
+}
+
 bool str_is_alnum(char c) {
     return str_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }

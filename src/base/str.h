@@ -61,6 +61,7 @@ int str_count_names(struct str names);                 // the same; of a NULL vi
 bool str_is_made_of(struct str s, const char *others); // ASCII letters, digits and these; not empty
 bool str_is_alnum(char c);                             // ASCII, whatever the locale
 char str_lower(char c);
+int str_hex(char c); // 16: it is no digit of a hexadecimal number
 bool str_is_digit(char c);
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);

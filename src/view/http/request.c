@@ -118,17 +118,11 @@ bool http_is_name(struct str name) {
     return str_is_made_of(name, "!#$%&'*+-.^_`|~");
 }
 
-static int hex(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 size_t http_unescape(char *text) {
     char *to = text;
     for (const char *from = text; *from; from++) {
-        int high = *from == '%' ? hex(from[1]) : -1, low = high >= 0 ? hex(from[2]) : -1;
-        if (low < 0 || high + low == 0) {
+        int high = *from == '%' ? str_hex(from[1]) : 16, low = high < 16 ? str_hex(from[2]) : 16;
+        if (low > 15 || high + low == 0) {
             *to++ = *from;
             continue;
         }
