@@ -109,6 +109,13 @@ void buf_byte(struct buf *b, char c) {
     b->count++;
 }
 
+void buf_utf8(struct buf *b, uint32_t c) {
+    static const unsigned char heads[] = {0, 0xc0, 0xe0, 0xf0};
+    int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    buf_byte(b, (char)(heads[more] | c >> (6 * more)));
+    while (more-- > 0) buf_byte(b, (char)(0x80 | (c >> (6 * more) & 0x3f)));
+}
+
 static ptrdiff_t print(bool cleans, char *out, ptrdiff_t size, const char *format, va_list args)
     __attribute__((format(printf, 4, 0)));
 static ptrdiff_t print(bool cleans, char *out, ptrdiff_t size, const char *format, va_list args) {

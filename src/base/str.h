@@ -95,6 +95,7 @@ void buf_expect(struct buf *b, ptrdiff_t bytes); // room for so much before it c
 void buf_add(struct buf *b, struct str s);
 void buf_add_raw(struct buf *b, struct str s); // what is clean, or drawn by us
 void buf_byte(struct buf *b, char c);
+void buf_utf8(struct buf *b, uint32_t c);
 __attribute__((format(printf, 2, 3))) void buf_format(struct buf *b, const char *format, ...);
 struct str buf_str(const struct buf *b); // a view of what is there now
 char *buf_z(struct buf *b);              // the same, terminated

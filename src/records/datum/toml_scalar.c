@@ -47,24 +47,6 @@ bool datum_text_hex(struct str digits, uint32_t *ret) {
     return true;
 }
 
-void datum_text_utf8(struct buf *b, uint32_t c) {
-    if (c < 0x80) {
-        buf_byte(b, (char)c);
-    } else if (c < 0x800) {
-        buf_byte(b, (char)(0xC0 | c >> 6));
-        buf_byte(b, (char)(0x80 | (c & 63)));
-    } else if (c < 0x10000) {
-        buf_byte(b, (char)(0xE0 | c >> 12));
-        buf_byte(b, (char)(0x80 | (c >> 6 & 63)));
-        buf_byte(b, (char)(0x80 | (c & 63)));
-    } else {
-        buf_byte(b, (char)(0xF0 | c >> 18));
-        buf_byte(b, (char)(0x80 | (c >> 12 & 63)));
-        buf_byte(b, (char)(0x80 | (c >> 6 & 63)));
-        buf_byte(b, (char)(0x80 | (c & 63)));
-    }
-}
-
 static int escape_unicode(struct toml *t, struct buf *b, int digits) {
     uint32_t c;
     const struct str hex = str_slice(t->text, t->at, t->at + digits);
@@ -72,7 +54,7 @@ static int escape_unicode(struct toml *t, struct buf *b, int digits) {
         (c >= 0xD800 && c < 0xE000))
         return datum_toml_fail(t, t->at, "\\%c and %d hexadecimal digits of a character expected",
                                digits == 4 ? 'u' : 'U', digits);
-    datum_text_utf8(b, c);
+    buf_utf8(b, c);
     t->at += digits;
     return 0;
 }
