@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that is being built, as it is or clean (clean.h).
+// Text that is being built, as it is or clean (out.h).
 #include "base/out.h"
 
 #include <stdarg.h>

@@ -46,7 +46,7 @@ __attribute__((format(printf, 2, 0))) struct str clean_format_list(struct arena 
                                                                    const char *format,
                                                                    va_list args);
 
-// Like fprintf, with the texts that are put in cleaned (clean.h).
+// Like fprintf, with the texts that are put in cleaned.
 __attribute__((format(printf, 2, 3))) void out_say(FILE *to, const char *format, ...);
 __attribute__((format(printf, 2, 0))) void out_say_list(FILE *to, const char *format, va_list args);
 // An answer: a buffer of buf_shown, or one of which each line may hold what is foreign.

@@ -88,7 +88,7 @@ struct buf {
     bool is_shown;
 };
 struct buf buf_new(struct arena *a);
-// For what people see: formats pass as they are, texts that come in are cleaned (clean.h): those of
+// For what people see: formats pass as they are, texts that come in are cleaned (out.h): those of
 // a format as one line, others with their line ends.
 struct buf buf_shown(struct arena *a);
 void buf_expect(struct buf *b, ptrdiff_t bytes); // room for so much before it comes

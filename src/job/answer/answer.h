@@ -243,7 +243,7 @@ struct answer_write_options {
 };
 // Writes and sets answer->config_written; what was changed is added to *report as lines for people.
 // FAIL_NO: answer_write_is_refused or _is_assumed, or a new key would be read by nobody
-// (project.h). A file that cannot be edited is an error (FAIL_INPUT with the place), and *report
+// (project.c). A file that cannot be edited is an error (FAIL_INPUT with the place), and *report
 // says what to type.
 int answer_write(struct question *q, struct answer *answer,
                  const struct answer_write_options *options, struct buf *report, struct fail *why);
