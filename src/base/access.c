@@ -17,11 +17,7 @@ static bool is_carried(struct str name) {
     static const char *const spaces[] = {"user.", "system.", "security.", "trusted.", NULL};
     static const char *const bytes[] = {"security.ima", "security.evm", "security.capability",
                                         NULL};
-    if (str_is_one_of(name, bytes)) return false;
-    for (int i = 0; spaces[i]; i++) {
-        if (str_starts(name, str_of(spaces[i]))) return true;
-    }
-    return false;
+    return str_starts_one_of(name, spaces) && !str_is_one_of(name, bytes);
 }
 
 static bool has_no_attributes(int error) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text that is being built, as it is or clean (clean.h).
+// Text that is being built, as it is or clean (out.h).
 #include "base/out.h"
 
 #include <stdarg.h>
@@ -57,17 +57,13 @@ static void add(struct buf *b, struct str text, const char *kept) {
     buf_add_raw(b, clean);
 }
 
-void clean_add(struct buf *b, struct str text) {
-    add(b, text, "");
-}
-
 void clean_add_lines(struct buf *b, struct str text) {
     add(b, text, "\n\t");
 }
 
 struct str clean_text(struct arena *a, struct str text) {
     struct buf b = buf_new(a);
-    clean_add(&b, text);
+    add(&b, text, "");
     return buf_str(&b);
 }
 
@@ -111,6 +107,13 @@ void buf_add(struct buf *b, struct str s) {
 void buf_byte(struct buf *b, char c) {
     *buf_reserve(b, 1) = c;
     b->count++;
+}
+
+void buf_utf8(struct buf *b, uint32_t c) {
+    static const unsigned char heads[] = {0, 0xc0, 0xe0, 0xf0};
+    int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    buf_byte(b, (char)(heads[more] | c >> (6 * more)));
+    while (more-- > 0) buf_byte(b, (char)(0x80 | (c >> (6 * more) & 0x3f)));
 }
 
 static ptrdiff_t print(bool cleans, char *out, ptrdiff_t size, const char *format, va_list args)

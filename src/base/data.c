@@ -26,6 +26,10 @@ bool data_find_own(struct arena *a, const char *name, struct str *ret_path) {
     return os_exists(ret_path->p);
 }
 
+struct str data_text(const struct data_file *f) {
+    return (struct str){(const char *)f->begin, f->end - f->begin};
+}
+
 int data_find(struct arena *a, const char *name, struct str *ret_text, struct fail *why) {
     struct str path;
     if (strncmp(name, "data/", 5) == 0 && data_find_own(a, name + 5, &path)) {
@@ -33,7 +37,7 @@ int data_find(struct arena *a, const char *name, struct str *ret_text, struct fa
     }
     const struct data_file *file = data_embedded(name);
     if (!file) return fail_set(why, FAIL_BUG, "%s: not embedded in this program", name);
-    *ret_text = (struct str){(const char *)file->begin, file->end - file->begin};
+    *ret_text = data_text(file);
     return 0;
 }
 
@@ -128,15 +132,11 @@ static bool is_below(const struct data_file *f, const char *prefix) {
     return strncmp(f->name, prefix, strlen(prefix)) == 0;
 }
 
-static struct str text_of(const struct data_file *f) {
-    return (struct str){(const char *)f->begin, f->end - f->begin};
-}
-
 static struct str name_of_version(struct arena *a, const char *prefix, const char *name) {
     uint64_t hash = 0;
     for (int i = 0; i < data_file_count; i++) {
         const struct data_file *f = &data_files[i];
-        if (is_below(f, prefix)) hash = hash * 31 + str_hash(text_of(f));
+        if (is_below(f, prefix)) hash = hash * 31 + str_hash(data_text(f));
     }
     return str_format(a, "%s-%016llx", name, (unsigned long long)hash);
 }
@@ -145,14 +145,14 @@ static struct str name_of_version(struct arena *a, const char *prefix, const cha
 static int lay_out_file(struct arena *a, struct str folder, const struct data_file *f,
                         const char *prefix, struct fail *why) {
     struct str path = str_format(a, "%.*s/%s", STR_ARG(folder), f->name + strlen(prefix)), there;
-    if (os_read(a, path.p, text_of(f).len, &there, NULL, NULL) == 0 &&
-        str_equal(there, text_of(f))) {
+    if (os_read(a, path.p, data_text(f).len, &there, NULL, NULL) == 0 &&
+        str_equal(there, data_text(f))) {
         return 0;
     }
     char *parent = str_z(a, path);
     *strrchr(parent, '/') = 0;
     int rc = os_make_dirs(a, parent, why);
-    return rc < 0 ? rc : os_replace(a, path.p, text_of(f), NULL, why);
+    return rc < 0 ? rc : os_replace(a, path.p, data_text(f), NULL, why);
 }
 
 static int lay_out(struct arena *a, const char *prefix, struct str parent, struct str name,

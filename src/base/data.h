@@ -18,6 +18,7 @@ extern const int data_file_count;
 
 // NULL: not embedded.
 const struct data_file *data_embedded(const char *name);
+struct str data_text(const struct data_file *f);
 // Text of a file, the user's own or the embedded one. The embedded text is not copied.
 int data_find(struct arena *a, const char *name, struct str *ret_text, struct fail *why);
 // Whether a text is of the program itself, and not of the user's folder.

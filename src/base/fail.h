@@ -24,7 +24,7 @@ struct fail {
 };
 
 // Fills *why (which may be NULL) and returns code. The texts that the format puts in are cleaned, a
-// line each (clean.h).
+// line each (out.h).
 __attribute__((format(printf, 3, 4))) int fail_set(struct fail *why, int code, const char *format,
                                                    ...);
 // Adds advice to the error just set and returns its code.

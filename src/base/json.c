@@ -40,6 +40,14 @@ json_t *json_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+json_t *json_texts(const struct str_list *texts) {
+    json_t *list = json_array();
+    for (ptrdiff_t i = 0; i < texts->count; i++) {
+        json_array_append_new(list, json_text(texts->items[i]));
+    }
+    return list;
+}
+
 json_t *json_field(const void *record, const struct field *f) {
     if (f->type == FIELD_SWITCH) return json_boolean(field_whole(record, f));
     enum field_type outside = field_outside(f);

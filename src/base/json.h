@@ -12,6 +12,7 @@ json_t *json_text(struct str s);
 json_t *json_size(int64_t value);  // null for 0 and below: not known
 json_t *json_count(int64_t value); // null below 0: not known
 json_t *json_number(double value); // null for NaN: not known
+json_t *json_texts(const struct str_list *texts);
 // A member of a record: what is unknown is null.
 json_t *json_field(const void *record, const struct field *f);
 // The members of a table, which ends at a row without a name: added to an object, or as one.

@@ -9,8 +9,7 @@ static int fold(struct str s, char *ret) {
     int n = 0;
     for (ptrdiff_t i = 0; i < s.len && n < NEAR_TEXT; i++) {
         char c = s.p[i];
-        if (c == ' ' || c == '-' || c == '_') continue;
-        ret[n++] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+        if (c != ' ' && c != '-' && c != '_') ret[n++] = str_lower(c);
     }
     return n;
 }

@@ -21,6 +21,11 @@ void os_close(const int *fd) {
     if (*fd >= 0) close(*fd);
 }
 
+struct str os_parent(struct str path) {
+    const struct str above = str_before_last(path, '/');
+    return above.len > 0 || path.len == 0 ? above : str_slice(path, 0, 1);
+}
+
 bool os_exists(const char *path) {
     struct stat st;
     return stat(path, &st) == 0;

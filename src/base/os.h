@@ -67,6 +67,8 @@ int os_write(int fd, struct str text);
 void os_sync_folder(const char *folder);
 
 bool os_exists(const char *path);
+// The folder of a whole path; "/" is its own.
+struct str os_parent(struct str path);
 // Like mkdir -p; what it makes is never writable by everybody, whatever the umask.
 int os_make_dirs(struct arena *a, const char *path, struct fail *why);
 // The same for what is nobody else's business: what it makes is 0700.

@@ -8,17 +8,10 @@ void out_data(FILE *to, struct str bytes) {
 }
 
 void out_buf(FILE *to, const struct buf *b) {
-    if (b->is_shown)
-        out_data(to, buf_str(b));
-    else
-        out_lines(to, buf_str(b));
-}
-
-void out_lines(FILE *to, struct str text) {
     ARENA_AUTO scratch = {0};
-    struct buf b = buf_shown(&scratch);
-    buf_add(&b, text);
-    out_data(to, buf_str(&b));
+    struct buf shown = buf_shown(&scratch);
+    if (!b->is_shown) buf_add(&shown, buf_str(b));
+    out_data(to, buf_str(b->is_shown ? b : &shown));
 }
 
 void out_say_list(FILE *to, const char *format, va_list args) {

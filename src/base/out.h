@@ -24,8 +24,7 @@ ptrdiff_t clean_plain(struct str text);
 // Takes the next character and returns how it is shown: itself, or what is written in `form`.
 struct str clean_take(struct str *text, char form[CLEAN_FORM_MOST]);
 
-// Adds a text: as one line, or with its line ends and tabs as they are.
-void clean_add(struct buf *b, struct str text);
+// Adds a text with its line ends and tabs as they are.
 void clean_add_lines(struct buf *b, struct str text);
 struct str clean_text(struct arena *a, struct str text);
 // The same with '?' for what is hidden, blanks for tabs and '\n' kept, at most `max` bytes: for
@@ -47,13 +46,11 @@ __attribute__((format(printf, 2, 0))) struct str clean_format_list(struct arena 
                                                                    const char *format,
                                                                    va_list args);
 
-// Like fprintf, with the texts that are put in cleaned (clean.h).
+// Like fprintf, with the texts that are put in cleaned.
 __attribute__((format(printf, 2, 3))) void out_say(FILE *to, const char *format, ...);
 __attribute__((format(printf, 2, 0))) void out_say_list(FILE *to, const char *format, va_list args);
-// A buffer of buf_shown: an answer.
+// An answer: a buffer of buf_shown, or one of which each line may hold what is foreign.
 void out_buf(FILE *to, const struct buf *b);
-// A text of several lines, of which each may hold what is foreign.
-void out_lines(FILE *to, struct str text);
 // Bytes that are data for a program: a document, a tape.
 void out_data(FILE *to, struct str bytes);
 

@@ -39,7 +39,7 @@ static bool is_separator(char c) {
 }
 
 static char plain(char c) {
-    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : is_separator(c) ? '_' : c;
+    return is_separator(c) ? '_' : str_lower(c);
 }
 
 // The last part of the name is this one; parts that are written together with capitals count as

@@ -5,7 +5,7 @@
 #include "base/str.h"
 
 // A word of a command that we propose: quoted where a shell would look at it; what is hidden
-// (clean.h) stands as $'\x1b'.
+// (out.h) stands as $'\x1b'.
 struct str shell_word(struct arena *a, struct str word);
-// A command as it is shown or written down: its secrets (secret.h) are hidden.
+// A command as it is shown or written down: its secrets (out.h) are hidden.
 struct str shell_command(struct arena *a, char *const *words);

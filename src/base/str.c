@@ -18,6 +18,12 @@ char *str_z(struct arena *a, struct str s) {
     return copy;
 }
 
+char *str_z_swapped(struct arena *a, struct str s, char from, char to) {
+    char *text = str_z(a, s);
+    for (char *p = text; (p = strchr(p, from)); p++) *p = to;
+    return text;
+}
+
 struct str str_copy(struct arena *a, struct str s) {
     return (struct str){str_z(a, s), s.len};
 }
@@ -51,6 +57,10 @@ void str_list_format(struct arena *a, struct str_list *list, const char *format,
     va_end(args);
 }
 
+void str_list_add_new(struct arena *a, struct str_list *list, struct str text) {
+    if (!str_list_has(list, text)) str_list_add(a, list, text);
+}
+
 bool str_list_has(const struct str_list *list, struct str text) {
     ptrdiff_t i = 0;
     while (i < list->count && !str_equal(list->items[i], text)) i++;
@@ -75,14 +85,14 @@ bool str_equal(struct str a, struct str b) {
     return memcmp(a.p, b.p, (size_t)a.len) == 0;
 }
 
-static char lower(char c) {
+char str_lower(char c) {
     return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
 }
 
 bool str_equal_nocase(struct str a, struct str b) {
     if (a.len != b.len) return false;
     for (ptrdiff_t i = 0; i < a.len; i++) {
-        if (lower(a.p[i]) != lower(b.p[i])) return false;
+        if (str_lower(a.p[i]) != str_lower(b.p[i])) return false;
     }
     return true;
 }
@@ -96,6 +106,21 @@ bool str_is(struct str s, const char *terminated) {
 bool str_is_one_of(struct str s, const char *const *words) {
     while (*words && !str_is(s, *words)) words++;
     return *words;
+}
+
+bool str_is_one_of_nocase(struct str s, const char *const *words) {
+    while (*words && !str_equal_nocase(s, str_of(*words))) words++;
+    return *words;
+}
+
+bool str_starts_one_of(struct str s, const char *const *prefixes) {
+    while (*prefixes && !str_starts(s, str_of(*prefixes))) prefixes++;
+    return *prefixes;
+}
+
+bool str_has_one_of(struct str s, const char *const *needles) {
+    while (*needles && str_find(s, str_of(*needles)) < 0) needles++;
+    return *needles;
 }
 
 bool str_has_word(struct str words, struct str word) {
@@ -119,6 +144,12 @@ int str_count_names(struct str names) {
 
 bool str_is_digit(char c) {
     return c >= '0' && c <= '9';
+}
+
+int str_hex(char c) {
+    const char low = str_lower(c);
+    if (str_is_digit(c)) return c - '0';
+    return low >= 'a' && low <= 'f' ? low - 'a' + 10 : 16;
 }
 
 bool str_is_alnum(char c) {
@@ -183,6 +214,16 @@ struct str str_cut(struct str *s, char separator) {
     head.len = hit - s->p;
     *s = str_slice(*s, head.len + 1, s->len);
     return head;
+}
+
+struct str str_last(struct str s, char separator) {
+    const char *hit = s.len > 0 ? memrchr(s.p, separator, (size_t)s.len) : NULL;
+    return hit ? str_slice(s, hit + 1 - s.p, s.len) : s;
+}
+
+struct str str_before_last(struct str s, char separator) {
+    const ptrdiff_t end = s.len - str_last(s, separator).len;
+    return str_slice(s, 0, end > 0 ? end - 1 : 0);
 }
 
 struct str str_line(struct str *text) {

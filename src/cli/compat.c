@@ -89,21 +89,14 @@ static int apply(struct walk *w, const struct cli_compat_row *row, struct str na
     return 0;
 }
 
-static struct str with_dashes(struct arena *a, struct str name) {
-    char *text = str_z(a, name);
-    for (char *c = text; *c; c++) {
-        if (*c == '_') *c = '-';
-    }
-    return str_of(text);
-}
-
 static int walk(struct walk *w, struct fail *why) {
     int i = 1, rc = 0;
     str_word_add(&w->to, str_of(w->from[0]));
     for (; i < w->count && strcmp(w->from[i], "--") != 0 && rc == 0; i++) {
         struct str value = str_of(w->from[i]), name = str_cut(&value, '=');
         bool takes_value = false, is_long = str_starts(name, STR("--"));
-        struct str spelled = with_dashes(w->arena, str_slice(name, is_long ? 2 : 0, name.len));
+        struct str spelled =
+            str_of(str_z_swapped(w->arena, str_slice(name, is_long ? 2 : 0, name.len), '_', '-'));
         const struct cli_compat_row *row = is_long ? row_of(w, spelled, &takes_value) : NULL;
         if (!row) {
             str_word_add(&w->to, str_of(w->from[i]));

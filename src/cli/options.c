@@ -158,7 +158,7 @@ static int unknown_option(struct arena *a, const struct cli_verb *verb, struct s
                      verb->name, verb->name, STR_ARG(name));
 }
 
-// getopt prints a word that it does not know as it is: one that holds what is hidden (clean.h) must
+// getopt prints a word that it does not know as it is: one that holds what is hidden (out.h) must
 // be an option by its full name, or by a letter that takes a value.
 static bool is_printable(struct arena *a, const struct cli_verb *verb, struct str word) {
     if (str_equal(clean_text(a, word), word)) return true;

@@ -11,9 +11,7 @@ static const struct cli_row *row_of(struct arena *a, const struct cli_verb *verb
     const struct cli_row *found = NULL;
     int count = 0;
     if (!verb || !str_starts(name, STR("--")) || name.len < 3) return NULL;
-    char *text = str_z(a, str_slice(name, 2, name.len));
-    for (char *p = text; *p; p++)
-        if (*p == '_') *p = '-';
+    const char *text = str_z_swapped(a, str_slice(name, 2, name.len), '_', '-');
     for (const struct cli_row *row = verb->options; row->name; row++) {
         if (strcmp(row->name, text) == 0) return row;
         if (strncmp(row->name, text, strlen(text)) != 0) continue;

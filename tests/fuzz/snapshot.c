@@ -27,9 +27,9 @@ static void check_history(const struct snapshot_history *h, const struct death *
 
 static void check_tape(struct arena *a, const struct snapshot_history *h) {
     struct tape t, again;
-    struct snapshot_tape_notes notes;
+    int64_t fixed_bytes;
     struct snapshot_tape_options o = {.batch = 4, .whole = true};
-    if (snapshot_tape(a, h, &o, &t, &notes, NULL) < 0) return;
+    if (snapshot_tape(a, h, &o, &t, &fixed_bytes, NULL) < 0) return;
     const int64_t batches[] = {4};
     t.header.model = STR("fuzz");
     t.header.batches = batches;

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "predict/tape/shelf.h"
+#include "predict/tape/template_int.h"
 
 #include <stdlib.h>
 
@@ -28,7 +29,7 @@ static void every_template_is_what_its_row_says(void **state) {
         struct fail why = {0};
         if (tape_shelf_load(&a, NULL, e, &t, &why) < 0 || tape_template_check(&a, t, &why) < 0)
             fail_msg("%s", why.message);
-        const struct tape_header *h = tape_template_header(t);
+        const struct tape_header *h = &t->header;
         assert_true(str_equal(h->precision, row->precision));
         assert_true(str_equal(h->adapter, row->adapter));
         assert_true(str_equal(h->quant, row->quant));

@@ -381,9 +381,6 @@ static void a_template_is_no_tape(void **state) {
     struct fail why = {0};
     assert_int_equal(tape_read(&a, STR("x.tape"), str_of(three_phases), &tape, &why), FAIL_INPUT);
     assert_string_equal(why.message, "x.tape:1: a template (tape version 2) has no sizes yet");
-    assert_true(tape_is_template(&a, STR("x"), str_of(three_phases)));
-    assert_false(tape_is_template(&a, STR("x"), STR("{\"tape\":1,\"model\":\"m\"}\n")));
-    assert_false(tape_is_template(&a, STR("x"), STR("nothing")));
 }
 
 static void a_loss_by_rows(void **state) {

@@ -57,7 +57,6 @@ const struct answer_open *answer_open_size(const struct question *q, const struc
 // One element of "results" (doc/formats/fit.md).
 json_t *answer_json(const struct answer *answer);
 json_t *answer_plan_json(const struct plan *p);
-json_t *answer_notes_json(const struct str_list *notes);
 // "not_modelled": the settings of the config that the answer does not count.
 json_t *answer_not_modelled_json(const struct question *q);
 // {"results": […], "not_modelled": […], "notes": […]}
@@ -78,9 +77,6 @@ void answer_quiet_notes(struct arena *a, const struct str_list *notes, struct sh
 // Which precision a training takes on a GPU: one place for fit, check, team and the matrix. What a
 // GPU has is in the catalogue (data/gpus.tsv: tensor_cores, bf16).
 
-// What should be set on the GPU: mixed precision in bf16 where the hardware has it, in fp16 with
-// other tensor cores, fp32 without them; fp32, too, where the model overflows in fp16.
-enum plan_precision answer_precision_best(const struct question *q, const struct gpu *gpu);
 // That the training takes there: what was asked as far as it suits the GPU (no mixed precision
 // without tensor cores, bf16 only in hardware), or the best where nobody said any. The user's own
 // word stands.
@@ -247,7 +243,7 @@ struct answer_write_options {
 };
 // Writes and sets answer->config_written; what was changed is added to *report as lines for people.
 // FAIL_NO: answer_write_is_refused or _is_assumed, or a new key would be read by nobody
-// (project.h). A file that cannot be edited is an error (FAIL_INPUT with the place), and *report
+// (project.c). A file that cannot be edited is an error (FAIL_INPUT with the place), and *report
 // says what to type.
 int answer_write(struct question *q, struct answer *answer,
                  const struct answer_write_options *options, struct buf *report, struct fail *why);

@@ -3,14 +3,6 @@
 #include "job/answer/answer.h"
 #include "job/answer/tta.h"
 
-json_t *answer_notes_json(const struct str_list *notes) {
-    json_t *list = json_array();
-    for (ptrdiff_t i = 0; i < notes->count; i++) {
-        json_array_append_new(list, json_text(notes->items[i]));
-    }
-    return list;
-}
-
 json_t *answer_not_modelled_json(const struct question *q) {
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
@@ -99,7 +91,7 @@ json_t *answer_json(const struct answer *answer) {
         "band",
         answer->card.correction.runs > 0 ? "runs measured on this GPU" : forecast_band_source,
         "correction", json_correction(&answer->card.correction), "notes",
-        answer_notes_json(&answer->notes), "remedies", json_remedies(&answer->remedies));
+        json_texts(&answer->notes), "remedies", json_remedies(&answer->remedies));
     const char *unwritten = answer->not_written ? answer->not_written : "not_asked";
     json_object_set_new(object, "memory", json_memory(answer));
     json_object_set_new(object, "host", answer_host_json(answer));
@@ -123,11 +115,10 @@ json_t *answer_document(struct question *q, const struct answer *answers, int co
         json_object_set_new(result, "counted", json_boolean(answer_is_counted(q, of)));
         json_array_append_new(results, result);
     }
-    json_t *document =
-        json_pack("{s:o, s:o, s:o}", "results", results, "not_modelled",
-                  answer_not_modelled_json(q), "notes", answer_notes_json(&q->notes));
+    json_t *document = json_pack("{s:o, s:o, s:o}", "results", results, "not_modelled",
+                                 answer_not_modelled_json(q), "notes", json_texts(&q->notes));
     if (document && q->config.files.count > 0)
-        json_object_set_new(document, "files", answer_notes_json(&q->config.files));
+        json_object_set_new(document, "files", json_texts(&q->config.files));
     // For scripts that look at one result only.
     if (document && count == 1 && answers[0].tta) answer_tta_json(document, answers[0].tta);
     return document;

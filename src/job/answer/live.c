@@ -31,8 +31,7 @@ struct answer_live answer_live_of(const struct answer *answer) {
         live.silent = "its tape is too long for a page";
     for (int i = 0; !live.silent && i < 2; i++) {
         const struct data_file *f = data_embedded(script_names[i]);
-        struct str text = {(const char *)f->begin, f->end - f->begin};
-        live.scripts[live.script_count++] = (struct html_script){text, f->sha256};
+        live.scripts[live.script_count++] = (struct html_script){data_text(f), f->sha256};
     }
     return live;
 }

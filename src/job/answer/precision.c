@@ -28,14 +28,16 @@ static enum plan_precision mixed(const struct question *q, const struct gpu *gpu
     return overflows(q) ? PLAN_FP32 : PLAN_AMP_FP16;
 }
 
-enum plan_precision answer_precision_best(const struct question *q, const struct gpu *gpu) {
+// What should be set on the GPU: mixed precision in bf16 where the hardware has it, in fp16 with
+// other tensor cores, fp32 without them; fp32, too, where the model overflows in fp16.
+static enum plan_precision best_precision(const struct question *q, const struct gpu *gpu) {
     return gpu->has_tensor_cores ? mixed(q, gpu) : PLAN_FP32;
 }
 
 enum plan_precision answer_precision(const struct question *q, const struct gpu *gpu) {
     enum plan_precision asked = q->plan.precision;
     if (q->precision_fixed) return asked;
-    if (q->precision_is_open) return answer_precision_best(q, gpu);
+    if (q->precision_is_open) return best_precision(q, gpu);
     if (q->plan.generates && asked == PLAN_BF16 && !gpu->has_bf16 && !gpu->is_custom)
         return PLAN_FP16;
     if (gpu->is_custom || !plan_precision_is_amp(asked)) return asked;
@@ -46,7 +48,7 @@ enum plan_precision answer_precision(const struct question *q, const struct gpu 
 
 enum plan_precision answer_precision_advised(const struct question *q, const struct gpu *gpu) {
     bool is_asked = q->precision_fixed || q->plan.precision != PLAN_FP32;
-    return is_asked ? answer_precision(q, gpu) : answer_precision_best(q, gpu);
+    return is_asked ? answer_precision(q, gpu) : best_precision(q, gpu);
 }
 
 bool answer_precision_is_emulated(enum plan_precision taken, const struct gpu *gpu) {
@@ -59,9 +61,9 @@ static struct str note_of_open(const struct question *q, const struct gpu *gpu,
     if (taken != PLAN_FP32)
         return str_format(q->arena, "no precision is said: %s, as this GPU should be used", name);
     return str_format(q->arena, "no precision is said: fp32 (%s)",
-                      !gpu->has_tensor_cores                   ? "no tensor cores"
-                      : answer_precision_best(q, gpu) == taken ? "the model overflows in fp16"
-                                                               : "there is no tape in another");
+                      !gpu->has_tensor_cores            ? "no tensor cores"
+                      : best_precision(q, gpu) == taken ? "the model overflows in fp16"
+                                                        : "there is no tape in another");
 }
 
 struct str answer_precision_note(const struct question *q, const struct gpu *gpu,
@@ -75,7 +77,7 @@ struct str answer_precision_note(const struct question *q, const struct gpu *gpu
     }
     if (answer_precision_is_emulated(taken, gpu)) {
         return str_format(q->arena, "bf16 is emulated on this GPU, and slow: %s is what it has",
-                          plan_precision_name(answer_precision_best(q, gpu)));
+                          plan_precision_name(best_precision(q, gpu)));
     }
     if (q->precision_fixed || gpu->is_custom) return (struct str){0};
     if (taken != asked && taken == PLAN_FP32 && gpu->has_tensor_cores) {
@@ -88,7 +90,7 @@ struct str answer_precision_note(const struct question *q, const struct gpu *gpu
                    "(--precision amp-fp16 keeps it)");
     }
     if (taken != asked) return STR("bf16 is emulated on this GPU: using fp16");
-    enum plan_precision best = answer_precision_best(q, gpu);
+    enum plan_precision best = best_precision(q, gpu);
     if (taken != PLAN_FP32 || best == PLAN_FP32) return (struct str){0};
     return str_format(q->arena,
                       "the GPU has tensor cores: mixed precision (%s) would be faster and smaller",

@@ -11,7 +11,7 @@
 enum { FILES_MOST = 2000, BYTES_MOST = 1 << 20, CALL_MOST = 4000 };
 
 static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    return str_is_alnum(c) || c == '_';
 }
 
 struct look {
@@ -160,9 +160,8 @@ static void each_file(struct look *l, const char *root, void (*look)(struct look
 
 struct answer_project answer_project_look(struct arena *a, struct str config, struct str key,
                                           struct str alike) {
-    ptrdiff_t dot = key.len;
-    while (dot > 0 && key.p[dot - 1] != '.') dot--;
-    struct look l = {.arena = a, .key = str_slice(key, dot, key.len), .alike = alike};
+    struct look l = {.arena = a, .key = str_last(key, '.'), .alike = alike};
+    ptrdiff_t dot = key.len - l.key.len;
     if (dot > 0) l.section = name_at(key, dot - 2);
     const char *root = str_z(a, question_project(a, str_z(a, config)));
     each_file(&l, root, look_into);

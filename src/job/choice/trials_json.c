@@ -27,8 +27,7 @@ static json_t *json_trial(const struct choice_trial *t) {
         json_size(r->torch_allocated_bytes), "torch_reserved_bytes",
         json_size(r->torch_reserved_bytes), "reason", json_text(r->reason), "seconds",
         json_number(r->trial.seconds), "ending", s->id, "exit_status",
-        r->trial.ending.exit_status >= 0 ? json_integer(r->trial.ending.exit_status) : json_null(),
-        "signal", r->trial.ending.signal > 0 ? json_integer(r->trial.ending.signal) : json_null(),
+        json_count(r->trial.ending.exit_status), "signal", json_size(r->trial.ending.signal),
         "killed_strays", (json_int_t)r->trial.killed_strays, "is_recalled", t->is_recalled);
 }
 
@@ -99,8 +98,8 @@ static json_t *json_result(const struct choice_measured *m) {
 }
 
 json_t *choice_trials_json(const struct choice_measured *m) {
-    json_t *notes = answer_notes_json(&m->q->notes), *more = answer_notes_json(&m->launch.notes);
-    json_t *of_history = answer_notes_json(&m->history->notes);
+    json_t *notes = json_texts(&m->q->notes), *more = json_texts(&m->launch.notes);
+    json_t *of_history = json_texts(&m->history->notes);
     json_array_extend(notes, more);
     json_array_extend(notes, of_history);
     json_decref(more);
@@ -108,7 +107,7 @@ json_t *choice_trials_json(const struct choice_measured *m) {
     json_t *document = json_pack("{s:[o], s:o, s:o}", "results", json_result(m), "not_modelled",
                                  answer_not_modelled_json(m->q), "notes", notes);
     if (document && m->q->config.files.count > 0)
-        json_object_set_new(document, "files", answer_notes_json(&m->q->config.files));
+        json_object_set_new(document, "files", json_texts(&m->q->config.files));
     if (document && m->chosen.tta) answer_tta_json(document, m->chosen.tta);
     if (document) add_measured(document, m); // for scripts that look at one result only
     return document;

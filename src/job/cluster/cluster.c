@@ -141,8 +141,7 @@ static int submit_as(struct cluster *t, struct cluster_job *job, struct str suff
     struct arena *a = t->arena;
     struct str_words w = {.arena = a};
     struct os_captured c;
-    struct str folder = t->folder;
-    while (str_find(folder, STR("/")) >= 0) str_cut(&folder, '/');
+    struct str folder = str_last(t->folder, '/');
     struct str name = str_format(a, "batchfit-%.*s-%.*s%.*s", STR_ARG(folder), STR_ARG(job->stem),
                                  STR_ARG(suffix));
     if (adopt(t, name, ret_id)) return 0;

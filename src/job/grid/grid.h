@@ -10,7 +10,7 @@
 #include "predict/plan/plan.h"
 #include "view/show/show.h"
 
-// --- What is tried (bench_grid.c) ----------------------------------------------------------------
+// --- What is tried (space.c) ---------------------------------------------------------------------
 
 struct grid_axis {
     struct str name;

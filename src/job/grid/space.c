@@ -130,13 +130,7 @@ static const struct {
 };
 
 static int axis_name_is_free(const struct grid_space *g, struct str name, struct fail *why) {
-    bool is_word = name.len > 0 && (name.p[0] < '0' || name.p[0] > '9');
-    for (ptrdiff_t i = 0; i < name.len; i++) {
-        char c = name.p[i];
-        is_word = is_word && (c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                              (c >= 'A' && c <= 'Z'));
-    }
-    if (!is_word) {
+    if (!str_is_made_of(name, "_") || str_is_digit(name.p[0])) {
         fail_set(why, FAIL_USAGE, "--axis %.*s: a name consists of letters, digits and '_'",
                  STR_ARG(name));
         return fail_hint(why,

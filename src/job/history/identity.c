@@ -27,13 +27,9 @@ void history_identity_file(struct buf *b, const char *path) {
 // pip renames folders in there, which changes its time.
 static void add_packages(struct arena *a, struct buf *b, struct str program) {
     static const char *const kinds[] = {"site-packages", "dist-packages"};
-    ptrdiff_t end = program.len;
-    for (int up = 0; up < 2; up++) {
-        while (end > 0 && program.p[end - 1] != '/') end--;
-        if (end > 0) end--;
-    }
-    if (end <= 0) return;
-    struct str lib = str_format(a, "%.*s/lib", (int)end, program.p), *names;
+    struct str above = str_before_last(str_before_last(program, '/'), '/');
+    if (above.len == 0) return;
+    struct str lib = str_format(a, "%.*s/lib", STR_ARG(above)), *names;
     ptrdiff_t count;
     if (os_list(a, lib.p, "", &names, &count, NULL) < 0) return;
     for (ptrdiff_t i = 0; i < count; i++) {
@@ -101,8 +97,7 @@ static void add_folder(struct arena *a, struct buf *b, struct str folder) {
 void history_identity_sources(struct arena *a, struct buf *b, char *const *command) {
     add_folder(a, b, STR("."));
     for (int i = 1; command[i]; i++) {
-        const char *slash = strrchr(command[i], '/');
-        if (!slash || slash == command[i] || access(command[i], R_OK) < 0) continue;
-        add_folder(a, b, (struct str){command[i], slash - command[i]});
+        struct str folder = str_before_last(str_of(command[i]), '/');
+        if (folder.len > 0 && access(command[i], R_OK) == 0) add_folder(a, b, folder);
     }
 }

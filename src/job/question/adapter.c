@@ -29,7 +29,7 @@ static bool is_four_bit(const struct config_guard *g) {
     if (str_is(g->what, "4-bit weights (nf4)") || is_torchao(g))
         return true; // of a trainer that has no others
     return str_is(g->kind, "quantisation") && str_is(g->what, "4-bit weights") &&
-           (is_named || is_word || str_is_one_of(config_last_key(g->path), keys));
+           (is_named || is_word || str_is_one_of(str_last(g->path, '.'), keys));
 }
 
 const char *question_adapter_name(const struct plan *p) {

@@ -19,16 +19,10 @@ static bool is_below(struct str path, struct str folder) {
            (str_ends(folder, STR("/")) || (path.len > folder.len && path.p[folder.len] == '/'));
 }
 
-static struct str parent_of(struct str path) {
-    ptrdiff_t end = path.len;
-    while (end > 1 && path.p[end - 1] != '/') end--;
-    return str_slice(path, 0, end > 1 ? end - 1 : 1);
-}
-
 struct str question_project(struct arena *a, const char *path) {
     static const char *const marks[] = {".git", "pyproject.toml", "setup.py", NULL};
-    const struct str own = parent_of(resolved(a, path)), here = resolved(a, ".");
-    for (struct str folder = own; folder.len > 1; folder = parent_of(folder)) {
+    const struct str own = os_parent(resolved(a, path)), here = resolved(a, ".");
+    for (struct str folder = own; folder.len > 1; folder = os_parent(folder)) {
         for (int i = 0; marks[i]; i++) {
             struct str mark = str_format(a, "%.*s/%s", STR_ARG(folder), marks[i]);
             if (os_exists(str_z(a, mark))) return folder;

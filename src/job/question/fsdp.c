@@ -47,7 +47,7 @@ static bool groups_by_layer(const struct question *q) {
 
 bool question_fsdp_unused(const struct question *q, const struct config_guard *g) {
     static const char *const keys[] = {"fsdp_min_num_params", "min_num_params", NULL};
-    return str_is_one_of(config_last_key(g->path), keys) && groups_by_layer(q);
+    return str_is_one_of(str_last(g->path, '.'), keys) && groups_by_layer(q);
 }
 
 // Of forward_prefetch FSDP2 is told nothing (neither passes it on). FSDP1 has up to two layers more

@@ -7,6 +7,14 @@
 // When nobody names a GPU: one of each tier (seeds of teams with mixed GPUs).
 static const char default_team[] = "rtx4090,rtx3080,rtx3060,gtx1080";
 
+static void add(struct question *q, struct gpu gpu, struct question_gpus *cards) {
+    question_place(q, gpu, arena_push(q->arena, &cards->items, &cards->count, &cards->capacity));
+}
+
+void question_gpus_every(struct question *q, struct question_gpus *cards) {
+    for (ptrdiff_t i = 0; i < q->gpus.count; i++) add(q, q->gpus.gpus[i], cards);
+}
+
 static bool tier_named(struct str name, enum gpu_tier *ret_tier) {
     for (int i = 0; i < GPU_TIERS; i++) {
         *ret_tier = (enum gpu_tier)i;
@@ -24,14 +32,10 @@ static int add_tier(struct question *q, enum gpu_tier tier, struct question_gpus
     if (q->has_config) rc = config_team_read(q->arena, &q->config, &team, &count, why);
     for (int i = 0; rc == 0 && i < count; i++) {
         rc = gpu_find(q->arena, &q->gpus, team[i].card, &match, why);
-        if (rc == 0 && gpu_tier(match.gpu) == tier)
-            question_place(q, *match.gpu,
-                           arena_push(q->arena, &cards->items, &cards->count, &cards->capacity));
+        if (rc == 0 && gpu_tier(match.gpu) == tier) add(q, *match.gpu, cards);
     }
     for (ptrdiff_t i = 0; rc == 0 && count == 0 && i < q->gpus.count; i++) {
-        if (gpu_tier(&q->gpus.gpus[i]) == tier)
-            question_place(q, q->gpus.gpus[i],
-                           arena_push(q->arena, &cards->items, &cards->count, &cards->capacity));
+        if (gpu_tier(&q->gpus.gpus[i]) == tier) add(q, q->gpus.gpus[i], cards);
     }
     if (rc < 0 || cards->count > 0) return rc;
     return fail_set(why, FAIL_USAGE, "none of the team's GPUs is of the tier %s",

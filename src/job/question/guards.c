@@ -115,7 +115,7 @@ enum question_whose question_whose(const struct question *q, bool fits, struct s
 bool question_says_fused(const struct question *q) {
     const struct config_value *optimizer = &q->reading.values[CONFIG_OPTIMIZER];
     struct config_value v = {0};
-    const struct str last = config_last_key(optimizer->path);
+    const struct str last = str_last(optimizer->path, '.');
     if (last.len == 0 || last.len == optimizer->path.len) return false;
     const struct str section = str_slice(optimizer->path, 0, optimizer->path.len - last.len);
     (void)config_get(q->arena, &q->config, str_format(q->arena, "%.*sfused", STR_ARG(section)), &v,

@@ -213,7 +213,7 @@ static int take_name(struct question *q, struct str model, bool is_optional, str
 static int find_builder(struct arena *a, struct str model, struct str *ret_id, bool *ret_is_apart,
                         struct fail *why) {
     static const char *const adapters[] = {"lora_", "qlora_", "dora_", "qdora_", NULL};
-    struct str name = config_last_key(model);
+    struct str name = str_last(model, '.');
     struct tsv t;
     *ret_id = (struct str){0};
     if (!str_starts(model, STR("torchtune.models."))) return 0;

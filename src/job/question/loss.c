@@ -53,7 +53,7 @@ static const char *loss_of(const struct config_guard *g, struct str wanted) {
 
 // LLaMA-Factory's stage of all that is trained on pairs; pref_loss says more.
 static bool is_stage(const struct config_guard *g) {
-    return str_is(config_last_key(g->path), "stage");
+    return str_is(str_last(g->path, '.'), "stage");
 }
 
 // What says that it is of preferences, and not which.
@@ -61,7 +61,7 @@ static bool is_some_preference(const struct question *q, const struct config_gua
     static const char *const names[] = {"preference training", "a reference model's scores", NULL};
     static const char *const references[] = {"ref_model", "ref_model_name_or_path", NULL};
     if (!is_of_loss(g) || !str_is_one_of(g->what, names)) return false;
-    bool is_reference = str_is_one_of(config_last_key(g->path), references);
+    bool is_reference = str_is_one_of(str_last(g->path, '.'), references);
     return !is_reference || str_equal(g->value, q->plan.model); // another model is of another size
 }
 
@@ -181,7 +181,7 @@ static bool has_liger(const struct question *q) {
     int part_count = 0;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
-        const struct str key = config_last_key(g->path);
+        const struct str key = str_last(g->path, '.');
         is_other |= is_of_loss(g) || (is_liger(g) && str_is(key, "liger_kernel_config"));
         if (!is_liger(g)) continue;
         has_switch |= str_is_one_of(key, switches);

@@ -214,6 +214,8 @@ struct question_gpus {
 // "rtx4090,rtx3080"
 int question_gpus_named(struct question *q, const char *names, struct question_gpus *ret_cards,
                         struct fail *why);
+// Those of the catalogue.
+void question_gpus_every(struct question *q, struct question_gpus *cards);
 // The GPUs of the config's team_gpu_settings, else four that span what teams have.
 int question_gpus_of_team(struct question *q, struct question_gpus *ret_cards, struct fail *why);
 // This machine's, all or those with the ids "0,2". None is no error: a note says why there is none.

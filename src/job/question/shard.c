@@ -106,7 +106,7 @@ static bool is_deepspeeds(const struct question *q, const struct config_guard *g
     return has_numbers(q) || str_is(g->path, "launcher.zero_stage") ||
            str_ends(g->path, STR("deepspeed_config.zero_stage")) ||
            str_ends(g->path, STR("zero_optimization.stage")) ||
-           str_is_one_of(config_last_key(g->path), files);
+           str_is_one_of(str_last(g->path, '.'), files);
 }
 
 // The stage that the config says, once or several times; 0: none, several, or more than that.
@@ -184,7 +184,7 @@ static struct str swift_zero(const struct question *q) {
     for (ptrdiff_t i = 0; is_swift && i < q->reading.guard_count; i++)
         for (size_t k = 0; k < sizeof swift_files / sizeof *swift_files; k++)
             if (str_is(q->reading.guards[i].value, swift_files[k].name) &&
-                str_is(config_last_key(q->reading.guards[i].path), "deepspeed"))
+                str_is(str_last(q->reading.guards[i].path, '.'), "deepspeed"))
                 return str_of(swift_files[k].shard);
     return (struct str){0};
 }

@@ -183,7 +183,7 @@ struct device_process {
     int kinds;          // of enum device_process_kind, together
     double utilisation; // share of the last seconds in which its kernels ran; NaN: not told
     // By /proc; empty, -1 and NaN where it is not visible from here.
-    char user[24], command[160]; // the command without its secrets (secret.h)
+    char user[24], command[160]; // the command without its secrets (out.h)
     int64_t host_bytes;          // resident
     double age_s;
     int64_t start_ticks; // as struct os_stat: tells it from a later one of the same number

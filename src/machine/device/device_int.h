@@ -78,8 +78,6 @@ struct device_backend {
     // What the machines tell besides their GPUs, as struct device_snapshot has it; NULL: nothing.
     void (*tell)(struct device_session *session, struct buf *told);
 };
-// Nothing is known of any GPU.
-void device_topology_clear(struct device_topology *t);
 // Those of the cards that answer, by the back end and the session's root.
 void device_topology_ask(const struct device_backend *backend, struct device_session *session,
                          const struct device_card *cards, int count, struct device_topology *t);

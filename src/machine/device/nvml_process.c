@@ -115,8 +115,7 @@ static void name_process(const struct nvml_calls *calls, struct device_process *
                                                                           sizeof text);
     if (code) return;
     text[strcspn(text, " ")] = 0;
-    const char *base = strrchr(text, '/');
-    clean_keep(p->name, sizeof p->name, str_of(base ? base + 1 : text));
+    clean_keep(p->name, sizeof p->name, str_last(str_of(text), '/'));
 }
 
 static const char *known_name(const struct device_process *before, int count, int64_t pid) {

@@ -84,8 +84,7 @@ static void write_processes(const struct device_card *card, const struct device_
     for (int i = 0; i < card->process_count; i++) {
         const struct device_process *p = &card->processes[i];
         json_t *made = json_pack("{s:I, s:s, s:s, s:o}", "pid", (json_int_t)p->pid, "name", p->name,
-                                 "type", kinds_of(p), "used_bytes",
-                                 p->used_bytes < 0 ? json_null() : json_integer(p->used_bytes));
+                                 "type", kinds_of(p), "used_bytes", json_count(p->used_bytes));
         if (!isnan(p->utilisation)) {
             json_object_set_new(made, "sm_util", json_integer(lround(p->utilisation * 100)));
         }
@@ -251,8 +250,7 @@ static void write_sample(struct recorder *r, const struct device_snapshot *s, in
 static int write_file(struct arena *a, const char *folder, const char *path, struct str text,
                       struct fail *why) {
     const char *whole = str_format(a, "%s/%s", folder, path).p;
-    struct str parent = str_slice(str_of(whole), 0, strrchr(whole, '/') - whole);
-    int failed = os_make_dirs(a, str_z(a, parent), why);
+    int failed = os_make_dirs(a, str_z(a, os_parent(str_of(whole))), why);
     return failed ? failed : os_replace(a, whole, text, NULL, why);
 }
 

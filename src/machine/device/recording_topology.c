@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // "topology" of a recorded GPU: {"nvlinks": ["switch", 1, "down", ...], "paths": [null, 50, ...],
 // "p2p": [null, 0, ...]}; other GPUs by their index.
+#include "base/json.h"
 #include "machine/device/device_int.h"
 
 #include <string.h>
@@ -57,10 +58,6 @@ static json_t *link_json(const struct device_topology *t, int link) {
     return link >= 0 ? json_integer(t->spots[link].index) : json_null();
 }
 
-static json_t *number_json(int value) {
-    return value < 0 ? json_null() : json_integer(value);
-}
-
 json_t *device_topology_write(const struct device_topology *t, int at) {
     json_t *links = json_array(), *paths = json_array(), *access = json_array();
     int last = DEVICE_NVLINKS;
@@ -72,8 +69,8 @@ json_t *device_topology_write(const struct device_topology *t, int at) {
             json_array_append_new(paths, json_null());
             json_array_append_new(access, json_null());
         }
-        json_array_append_new(paths, number_json(t->pairs[at][i].path));
-        json_array_append_new(access, number_json(t->pairs[at][i].access));
+        json_array_append_new(paths, json_count(t->pairs[at][i].path));
+        json_array_append_new(access, json_count(t->pairs[at][i].access));
     }
     return json_pack("{s:o, s:o, s:o}", "nvlinks", links, "paths", paths, "p2p", access);
 }

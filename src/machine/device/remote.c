@@ -251,7 +251,7 @@ static void tell_runs(const struct session *s, int host, json_t *runs, json_int_
             continue;
         }
         json_object_set_new(copy, "host", json_text(s->hosts[host].name));
-        json_object_set_new(copy, "card", place < 0 ? json_null() : json_integer(place));
+        json_object_set_new(copy, "card", json_count(place));
         json_array_append_new(runs, copy);
     }
 }

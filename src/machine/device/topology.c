@@ -61,7 +61,7 @@ struct str device_topology_word(struct arena *a, const struct device_topology *t
     return (struct str){0};
 }
 
-void device_topology_clear(struct device_topology *t) {
+static void clear(struct device_topology *t) {
     t->count = 0;
     for (int i = 0; i < DEVICE_TOPOLOGY_GPUS; i++) {
         t->spots[i] = (struct device_spot){.index = -1, .numa_node = -1};
@@ -85,7 +85,7 @@ static void choose(const struct device_card *cards, int count, int *places,
 void device_topology_ask(const struct device_backend *backend, struct device_session *session,
                          const struct device_card *cards, int count, struct device_topology *t) {
     int places[DEVICE_TOPOLOGY_GPUS];
-    device_topology_clear(t);
+    clear(t);
     choose(cards, count, places, t);
     for (int i = 0; i < t->count; i++) {
         struct device_spot *spot = &t->spots[i];

@@ -3,7 +3,7 @@
 // (rules.h), those over time (trend.h) and those of causes (cause.h) answer with these.
 #pragma once
 
-#include "base/str.h"
+#include "base/json.h"
 
 // In the order of weight. A note is worth knowing and nothing is wrong.
 enum finding_severity {
@@ -25,6 +25,8 @@ struct finding {
     struct str remedy; // empty when there is nothing to do
     int64_t since_ms;  // from when on it holds, since 1970, where somebody watches; 0: not known
 };
+// As documents have it; `card` as they number GPUs, -1: about the machine.
+json_t *finding_json(const struct finding *f, int card);
 struct findings {
     struct finding *items;
     ptrdiff_t count, capacity;

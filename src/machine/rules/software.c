@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules about driver, CUDA and PyTorch: there, and fit for each other. What needs what: needs.h.
+// Rules about driver, CUDA and PyTorch: there, and fit for each other. What needs what: needs.c.
 #include "machine/rules/rules_int.h"
 
 #include <ctype.h>

@@ -64,8 +64,7 @@ static void add_type(struct arena *a, struct slurm *s, const struct row *row, st
         t->gpus += gpus;
     }
     if (!row->is_open) return;
-    if (!str_list_has(&t->partitions, row->partition))
-        str_list_add(a, &t->partitions, row->partition);
+    str_list_add_new(a, &t->partitions, row->partition);
     add_count(a, t, row->partition, gpus);
     if (row->is_default) t->in_default = row->partition;
 }

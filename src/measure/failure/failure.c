@@ -178,11 +178,9 @@ static bool is_notice(struct str line) {
         "educing to ",
         // docker inspect of a container that was not killed
         "\"OOMKilled\": false",
+        NULL,
     };
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (str_find(line, str_of(words[i])) >= 0) return true;
-    }
-    return false;
+    return str_has_one_of(line, words);
 }
 
 // What Python's warnings module prints, "image.py:13: UserWarning: …": nothing failed. That CUDA

@@ -293,11 +293,8 @@ static void begin_run(struct logread *j) {
 // What only a training prints that came to its end: of transformers, Ultralytics, Lightning.
 static bool is_finished(struct str line) {
     static const char *const words[] = {"'train_runtime': ", " epochs completed in ",
-                                        "`Trainer.fit` stopped: `max_"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (str_find(line, str_of(words[i])) >= 0) return true;
-    }
-    return false;
+                                        "`Trainer.fit` stopped: `max_", NULL};
+    return str_has_one_of(line, words);
 }
 
 void logread_read_line(struct logread *j, struct str line) {

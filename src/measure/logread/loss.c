@@ -9,11 +9,9 @@
 
 // "loss_cls" and "loss/train" are losses by name, "loss_scale" and "loss_weight" are not.
 static ptrdiff_t name_end(struct str s, ptrdiff_t i) {
-    static const char *const others[] = {"scal", "weight", "mask", "coef", "fn", "type"};
+    static const char *const others[] = {"scal", "weight", "mask", "coef", "fn", "type", NULL};
     if (i >= s.len || (s.p[i] != '_' && s.p[i] != '/')) return i;
-    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
-        if (str_starts(str_slice(s, i + 1, s.len), str_of(others[k]))) return i;
-    }
+    if (str_starts_one_of(str_slice(s, i + 1, s.len), others)) return i;
     while (i < s.len && (isalnum((unsigned char)s.p[i]) || s.p[i] == '_' || s.p[i] == '/')) i++;
     return i;
 }
@@ -32,14 +30,12 @@ static ptrdiff_t skip_between(struct str s) {
 
 int logread_value_kind(struct str s) {
     // Lightning prints "nan.0", C and Windows' C "-nan" and "-nan(ind)".
-    static const char *const words[] = {"nan",      "inf",   "-inf",  "+inf",
-                                        "infinity", "nan.0", "inf.0", "-nan"};
+    static const char *const words[] = {"nan",   "inf",   "-inf", "+inf", "infinity",
+                                        "nan.0", "inf.0", "-nan", NULL};
     ptrdiff_t n = 0;
     while (n < s.len && (isalnum((unsigned char)s.p[n]) || strchr("+-._", s.p[n]))) n++;
     struct str value = str_slice(s, 0, n);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (str_equal_nocase(value, str_of(words[i]))) return 1;
-    }
+    if (str_is_one_of_nocase(value, words)) return 1;
     bool is_number = n > 0 && (isdigit((unsigned char)s.p[0]) ||
                                (n > 1 && s.p[0] == '-' && isdigit((unsigned char)s.p[1])));
     return is_number ? 0 : -1;
@@ -68,13 +64,10 @@ static ptrdiff_t loss_name(struct str s) {
 
 // "NaN loss detected", "nan loss at step 7".
 static bool is_said_nan(struct str line, ptrdiff_t at) {
-    static const char *const words[] = {"loss detected", "loss encountered", "loss at ",
-                                        "loss in "};
-    if (at < 4 || strncasecmp(line.p + at - 4, "nan ", 4) != 0) return false;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (str_starts(str_slice(line, at, line.len), str_of(words[i]))) return true;
-    }
-    return false;
+    static const char *const words[] = {"loss detected", "loss encountered", "loss at ", "loss in ",
+                                        NULL};
+    return at >= 4 && strncasecmp(line.p + at - 4, "nan ", 4) == 0 &&
+           str_starts_one_of(str_slice(line, at, line.len), words);
 }
 
 // "aux_loss" and "loss_cls" are one of several, where there is a "loss", too.

@@ -102,11 +102,7 @@ static void take_words(struct command *c) {
 }
 
 static struct str last_line(const struct command *c) {
-    struct str rest = str_trim((struct str){c->said, c->length});
-    for (ptrdiff_t i = rest.len; i > 0; i--) {
-        if (rest.p[i - 1] == '\n') return str_trim((struct str){rest.p + i, rest.len - i});
-    }
-    return rest;
+    return str_trim(str_last(str_trim((struct str){c->said, c->length}), '\n'));
 }
 
 static bool has_ended(struct command *c) {

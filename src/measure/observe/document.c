@@ -151,26 +151,12 @@ static json_t *cpu_of(const struct observe_view *view) {
     return made;
 }
 
-json_t *observe_document_findings(const struct findings *findings) {
-    // check's words: a note is ok, a warning warn, a problem fail.
-    static const char *const statuses[] = {
-        [FINDING_OK] = "ok",        [FINDING_NOTE] = "ok",      [FINDING_UNKNOWN] = "unknown",
-        [FINDING_WARNING] = "warn", [FINDING_PROBLEM] = "fail",
-    };
+static json_t *findings_of(const struct findings *findings) {
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < findings->count; i++) {
         const struct finding *f = &findings->items[i];
-        json_t *made = json_object();
-        json_object_set_new(made, "id", json_string(f->id));
-        json_object_set_new(made, "status", json_string(statuses[f->severity]));
-        json_object_set_new(made, "severity", json_string(finding_severity_name(f->severity)));
-        json_object_set_new(made, "card", f->card >= 0 ? json_integer(f->card) : json_null());
-        json_object_set_new(made, "what", json_string(f->what));
-        json_object_set_new(made, "value", json_text(f->value));
-        json_object_set_new(made, "evidence", json_text(f->evidence));
-        json_object_set_new(made, "remedy", json_text(f->remedy));
-        json_object_set_new(made, "since_ms",
-                            f->since_ms > 0 ? json_integer(f->since_ms) : json_null());
+        json_t *made = finding_json(f, f->card);
+        json_object_set_new(made, "since_ms", json_size(f->since_ms));
         json_array_append_new(list, made);
     }
     return list;
@@ -180,12 +166,11 @@ static json_t *resolved_of(const struct observe_view *view) {
     json_t *list = json_array();
     for (int i = 0; i < view->resolved_count; i++) {
         const struct observe_resolved *r = &view->resolved[i];
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:o, s:s, s:I, s:I}", "id", r->id, "severity",
-                                        finding_severity_name(r->severity), "card",
-                                        r->card >= 0 ? json_integer(r->card) : json_null(), "what",
-                                        r->what, "since_ms", (json_int_t)r->since_ms, "until_ms",
-                                        (json_int_t)r->until_ms));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:s, s:I, s:I}", "id", r->id,
+                                              "severity", finding_severity_name(r->severity),
+                                              "card", json_count(r->card), "what", r->what,
+                                              "since_ms", (json_int_t)r->since_ms, "until_ms",
+                                              (json_int_t)r->until_ms));
     }
     return list;
 }
@@ -206,7 +191,7 @@ json_t *observe_document(const struct observe_view *view) {
     json_object_set_new(made, "cards", cards);
     json_object_set_new(made, "runs", runs);
     json_object_set_new(made, "runs_unlisted", json_integer(view->runs_unlisted));
-    json_object_set_new(made, "findings", observe_document_findings(&view->findings));
+    json_object_set_new(made, "findings", findings_of(&view->findings));
     json_object_set_new(made, "resolved", resolved_of(view));
     json_object_set_new(made, "cost_per_hour",
                         view->cost_per_hour > 0 ? json_real(view->cost_per_hour) : json_null());

@@ -31,7 +31,7 @@ struct watch {
     int ids[IDS_MOST], id_count;
     struct device_monitor *monitor;
     struct device_cpu_watch *cpu;
-    int64_t opened_ns, next_ns, cpu_count_ns, wall_ahead_ns;
+    int64_t opened_ns, next_ns, wall_ahead_ns;
     struct kept *kept;
     int kept_count;
     struct observe_card *cards;

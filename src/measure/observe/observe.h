@@ -161,5 +161,3 @@ json_t *observe_document(const struct observe_view *view);
 // What is kept of the last `seconds` (0: all), at most `points` of each GPU and run (0: all),
 // evenly thinned.
 json_t *observe_document_history(const struct observe_view *view, double seconds, int points);
-// The findings as in the document, for those who show only them.
-json_t *observe_document_findings(const struct findings *findings);

@@ -242,11 +242,7 @@ static void open_pointed(struct runs *r, const char *path) {
     struct registry_run run = registry_unknown();
     struct str whole = str_of(path), name = whole;
     while (name.len > 1 && name.p[name.len - 1] == '/') name.len--;
-    for (ptrdiff_t i = name.len - 1; i > 0; i--) {
-        if (name.p[i - 1] != '/') continue;
-        name = str_slice(name, i, name.len);
-        break;
-    }
+    if (name.len > 1) name = str_last(name, '/');
     if (!take_slot(r, POINTED, &run, name, whole)) r->unlisted++;
 }
 

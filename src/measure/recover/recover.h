@@ -132,8 +132,6 @@ struct recover_state {
     enum recover_action action;
     struct str why;
 };
-void recover_begin(struct arena *a, const struct recover_rules *rules,
-                   struct recover_state *ret_state);
 
 // What comes next. `why` and `hint` are for people, in the arena.
 struct recover_decision {

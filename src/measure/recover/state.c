@@ -8,12 +8,6 @@
 #include <ctype.h>
 #include <string.h>
 
-void recover_begin(struct arena *a, const struct recover_rules *rules,
-                   struct recover_state *ret_state) {
-    *ret_state = (struct recover_state){
-        .arena = a, .size = recover_size_first(rules), .end = FAILURE_UNKNOWN, .status = -1};
-}
-
 // Peaks of one batch: the largest counts.
 static void add_peak(struct recover_state *s, int64_t batch, int64_t bytes) {
     int i = 0;
@@ -79,7 +73,10 @@ static uint64_t crash_of(const struct recover_event *e) {
 }
 
 static void on_begin(struct recover_state *s, const struct recover_event *e) {
-    recover_begin(s->arena, &e->rules, s);
+    *s = (struct recover_state){.arena = s->arena,
+                                .size = recover_size_first(&e->rules),
+                                .end = FAILURE_UNKNOWN,
+                                .status = -1};
 }
 
 static void on_started(struct recover_state *s, const struct recover_event *e) {

@@ -130,7 +130,6 @@ bool steps_printed_read(struct str line, struct printed_line *ret_line) {
     static const char *const validation[] = {"valid", "eval",   "val ",    "val:", "val_",
                                              "test",  "sanity", "predict", NULL};
     static const char *const training[] = {"train", "epoch", "step", "iter", "batch", NULL};
-    static const char *const loss[] = {"loss", NULL};
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         ptrdiff_t at = 0;
         struct printed_line found;
@@ -138,7 +137,6 @@ bool steps_printed_read(struct str line, struct printed_line *ret_line) {
         struct str label = str_slice(line, 0, at);
         found.label = label_of(label, i);
         found.is_validation = has_word(label, validation);
-        found.has_loss = has_word(line, loss);
         bool is_named = !has_letters(label) || has_word(label, training);
         found.is_step = !patterns[i].is_other && (patterns[i].is_step || is_named);
         *ret_line = found;
@@ -254,8 +252,7 @@ void steps_printed_take(const struct printed_bar *bar, int64_t samples, struct s
                             .state = STEPS_RANK_STARTED,
                             .steps = bar->made,
                             .samples = samples > 0 ? samples * bar->made : -1,
-                            .samples_began = -1,
-                            .oom_samples = -1};
+                            .samples_began = -1};
     int64_t made = 0;
     for (ptrdiff_t i = 0; i < bar->count; i++) {
         struct step *step =

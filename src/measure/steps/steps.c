@@ -83,7 +83,7 @@ static struct step_rank *rank_of(struct steps *s, const json_t *object) {
     }
     if (s->rank_count == PROCESSES_MAX) return NULL;
     struct step_rank *r = arena_push(s->arena, &s->ranks, &s->rank_count, &s->rank_capacity);
-    *r = (struct step_rank){.rank = (int)rank, .pid = pid, .oom_samples = -1, .samples_began = -1};
+    *r = (struct step_rank){.rank = (int)rank, .pid = pid, .samples_began = -1};
     return r;
 }
 
@@ -211,10 +211,7 @@ static void on_checkpoint(struct steps *s, struct step_rank *r, const json_t *ob
 
 static void on_lengths(struct steps *s, struct step_rank *r, const json_t *object) {
     (void)r;
-    if (count_of(object, "looked") <= 0) return;
-    s->covered |= STEPS_COVER_LONGEST;
-    s->looked_samples = count_of(object, "looked");
-    s->data_samples = count_of(object, "samples");
+    if (count_of(object, "looked") > 0) s->covered |= STEPS_COVER_LONGEST;
 }
 
 static void on_outputs(struct steps *s, struct step_rank *r, const json_t *object) {
@@ -233,7 +230,6 @@ static void on_outputs(struct steps *s, struct step_rank *r, const json_t *objec
 
 static void on_oom(struct steps *s, struct step_rank *r, const json_t *object) {
     r->oom_ns = r->last_ns;
-    r->oom_samples = count_of(object, "samples");
     keep_text(s, &r->oom_phase, text_of(object, "phase"));
     keep_text(s, &r->oom_message, text_of(object, "message"));
 }

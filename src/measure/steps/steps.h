@@ -46,7 +46,6 @@ struct step_rank {
     struct str framework, framework_version;
     struct str error; // of `end`
     struct str oom_message, oom_phase;
-    int64_t oom_samples;
     int64_t batch_dim;           // of its tensors, along which the samples are
     int64_t ddp_bucket_mb;       // of its DistributedDataParallel, as we asked; 0: it made none
     bool is_mute;                // its emitter gave up: the training goes on and tells nothing more
@@ -131,8 +130,6 @@ struct steps {
     int64_t world; // ranks that a start event named; 0: none did
     // What the command's own parser would take without the options that we give; 0: not said.
     int64_t default_batch, default_accumulation;
-    // Samples whose length was looked at for the longest batch, and of how many; 0: none were.
-    int64_t looked_samples, data_samples;
     unsigned covered;
     bool has_forwards, has_gradients; // before any backward: a model is called; with gradients
     struct steps_outputs outputs;     // the last that was said
@@ -179,7 +176,6 @@ struct printed_line {
     int64_t number, total;
     bool is_validation;
     bool is_step; // it counts steps or batches, by its words; else: samples, or nobody knows what
-    bool has_loss;
     uint64_t label; // the same for all lines of a kind
 };
 // False: it tells of none. Without its end; escape sequences are skipped.

@@ -48,7 +48,7 @@ struct run {
     bool is_reading_steps;
     sig_atomic_t passed[2]; // SIGUSR1, SIGUSR2
     int64_t start_ns, now_ns, exit_ns;
-    int64_t scan_ns, measure_ns, next_measure_ns, next_watch_ns; // scan_ns: when last scanned
+    int64_t scan_ns, next_measure_ns, next_watch_ns; // scan_ns: when last scanned
     int64_t first_step_ns, last_step_ns, last_line_ns;
     struct life life;
     int64_t steps_seen;

@@ -104,12 +104,8 @@ static void judge(struct death *d) {
 void death_judge(struct arena *a, const struct snapshot_history *h, int64_t batch,
                  struct death *ret) {
     struct death *d = ret;
-    *d = (struct death){.history = h,
-                        .batch = batch,
-                        .capacity = -1,
-                        .missing = -1,
-                        .replay = DEATH_NOT_PLAYED,
-                        .replay_needed = -1};
+    *d = (struct death){
+        .history = h, .batch = batch, .capacity = -1, .missing = -1, .replay = DEATH_NOT_PLAYED};
     struct groups g = group(a, h);
     share(d, &g);
     find_leak(d, &g);

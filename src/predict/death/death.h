@@ -54,13 +54,12 @@ struct death {
     int64_t leak_bytes, leak_per_step; // what at least three earlier steps left behind
     struct death_holder leak;          // its largest part
     enum death_replay replay;
-    int64_t replay_needed;
     struct death_case cases[DEATH_CASES];
     int case_count;
     int64_t batch; // as given; 0: not
     struct death_batch batches[2];
     int batch_count;
-    struct snapshot_tape_notes tape;
+    int64_t fixed_bytes;    // see snapshot_tape
     struct str conf_unread; // the file's settings that the simulator does not know
 };
 // batch 0: not known.

@@ -60,7 +60,6 @@ static void play_settings(struct player *p) {
     struct sim_result result;
     struct death_case as_it_was;
     play(p, "", &as_it_was, &result);
-    d->replay_needed = as_it_was.needed;
     d->replay = !result.oom                                 ? DEATH_LATER
                 : result.oom_event == p->t->event_count - 1 ? DEATH_SAME
                                                             : DEATH_EARLIER;
@@ -89,7 +88,8 @@ static void play_batches(struct player *p) {
     struct death *d = p->d;
     struct tape scaled;
     struct snapshot_tape_options o = {.batch = d->batch};
-    if (d->batch <= 0 || snapshot_tape(p->a, d->history, &o, &scaled, &d->tape, NULL) < 0) return;
+    if (d->batch <= 0 || snapshot_tape(p->a, d->history, &o, &scaled, &d->fixed_bytes, NULL) < 0)
+        return;
     struct sim_options options = p->own;
     d->batches[d->batch_count++] = (struct death_batch){largest(p, &options, &scaled), ""};
     if (options.expandable_segments) return;
@@ -102,7 +102,7 @@ void death_replay(struct arena *a, struct death *d) {
     struct snapshot_tape_options o = {0};
     struct player p = {.a = a, .d = d, .t = &tape, .left = EVENTS_MOST};
     if (d->capacity <= 0) return;
-    if (snapshot_tape(a, d->history, &o, &tape, &d->tape, NULL) < 0) return;
+    if (snapshot_tape(a, d->history, &o, &tape, &d->fixed_bytes, NULL) < 0) return;
     p.own = own_options(d);
     play_settings(&p);
     play_batches(&p);

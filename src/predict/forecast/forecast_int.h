@@ -60,7 +60,6 @@ void forecast_note_generator(struct forecast *f, const struct plan *p, const str
 // The training whose template has the weights of a plan that only predicts; of any other it is it.
 struct plan forecast_trained(const struct plan *p);
 void forecast_note_completions(struct forecast *f, const struct plan *p, struct forecast_tape *t);
-void forecast_note_preference(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 // What to say of the model's own attention, experts and lengths.
 void forecast_note_shape(struct forecast *f, const struct plan *p, const struct shape *s,
                          struct forecast_tape *t);

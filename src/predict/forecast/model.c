@@ -14,10 +14,7 @@ static struct str bare_name(struct str spelled) {
             break;
         }
     }
-    for (ptrdiff_t i = spelled.len; i > 0; i--) {
-        if (spelled.p[i - 1] == '/') return str_slice(spelled, i, spelled.len);
-    }
-    return spelled;
+    return str_last(spelled, '/');
 }
 
 // Without the source's prefix: "timm:resnet50" -> "resnet50".

@@ -205,7 +205,7 @@ static const char *const scores[][3] = {
                               "a head of one number is in the place of the words', as trl's "
                               "RewardTrainer has it (both halves in one pass, from 0.24 on)"}};
 
-void forecast_note_preference(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+static void note_preference(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
     struct plan_preference how;
     if (!plan_preference_read(p->loss, &how)) return;
     const char *reference = "a second model is the reference, in the type of the weights";
@@ -237,7 +237,7 @@ void forecast_note_loss(struct forecast *f, const struct plan *p, struct forecas
     if (plan_is_of_completions(p->loss))
         forecast_note_completions(f, p, t);
     else if (plan_is_preference(p->loss))
-        forecast_note_preference(f, p, t);
+        note_preference(f, p, t);
     else if (str_starts(p->loss, STR("linear")))
         str_list_add(f->arena, &t->notes,
                      STR("the loss by eight chunks of tokens, as torchtune's "

@@ -13,8 +13,7 @@ static struct str squeezed(struct str name, char *to) {
     ptrdiff_t n = 0;
     for (ptrdiff_t i = 0; i < name.len && n < NAME_BYTES; i++) {
         char c = name.p[i];
-        if (c == '-' || c == '_') continue;
-        to[n++] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+        if (c != '-' && c != '_') to[n++] = str_lower(c);
     }
     return (struct str){to, n};
 }

@@ -95,12 +95,10 @@ static void take_word(struct name *n, const char *word) {
 static bool next_word(struct str *rest, char *ret_word) {
     int n = 0;
     while (rest->len > 0) {
-        unsigned char c = (unsigned char)*rest->p;
-        bool is_upper = c >= 'A' && c <= 'Z';
-        bool is_word = is_upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-        if (!is_word && n > 0) break;
+        char c = *rest->p;
+        if (!str_is_alnum(c) && n > 0) break;
         *rest = str_slice(*rest, 1, rest->len);
-        if (is_word && n < NAME_MAX_LEN - 1) ret_word[n++] = (char)(is_upper ? c + 32 : c);
+        if (str_is_alnum(c) && n < NAME_MAX_LEN - 1) ret_word[n++] = str_lower(c);
     }
     ret_word[n] = '\0';
     return n > 0;

@@ -84,9 +84,7 @@ bool plan_precision_is_amp(enum plan_precision precision) {
 static struct str fold(struct str s, char *text, ptrdiff_t size) {
     ptrdiff_t n = 0;
     for (ptrdiff_t i = 0; i < s.len && n < size; i++) {
-        char c = s.p[i];
-        if (c >= 'A' && c <= 'Z') c = (char)(c + 32);
-        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) text[n++] = c;
+        if (str_is_alnum(s.p[i])) text[n++] = str_lower(s.p[i]);
     }
     return (struct str){text, n};
 }

@@ -73,7 +73,6 @@ void search_trials_tell(struct search_trials *s, const struct search_seen *seen)
 struct search_trials_result {
     int64_t largest;          // that was tried and fits; 0: none
     bool confirmed;           // it was tried itself; always true for largest > 0
-    bool exhausted;           // stopped by most_trials
     int64_t smallest_failing; // above largest, that was tried; 0: none
     int launches, out_of_memory;
 };

@@ -294,8 +294,6 @@ void search_trials_tell(struct search_trials *s, const struct search_seen *seen)
 
 void search_trials_answer(const struct search_trials *s, struct search_trials_result *ret_result) {
     struct walk w = walk_of(s);
-    int most = s->space.most_trials > 0 ? s->space.most_trials : MOST_TRIALS;
-    int64_t unused;
     *ret_result = (struct search_trials_result){
         .largest = w.best ? w.best->value : 0,
         .confirmed = w.best != NULL,
@@ -305,7 +303,4 @@ void search_trials_answer(const struct search_trials *s, struct search_trials_re
     for (ptrdiff_t i = 0; i < s->count; i++) {
         ret_result->out_of_memory += s->items[i].outcome == SEARCH_OUT;
     }
-    struct search_trials more = *s;
-    more.space.most_trials = most + 1;
-    ret_result->exhausted = s->count >= most && search_trials_ask(&more, &unused);
 }

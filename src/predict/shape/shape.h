@@ -5,7 +5,6 @@
 #pragma once
 
 #include "base/fail.h"
-#include "base/near.h"
 #include "base/str.h"
 
 // Numbers are 0 where the model has no such size, or nobody says it.
@@ -52,8 +51,7 @@ const struct shape *shape_find(const struct shape_table *t, struct str name);
 // the ending says. NULL: there is none, or several.
 const struct shape *shape_find_copy(const struct shape_table *t, struct str name,
                                     struct shape *ret);
-void shape_offer(const struct shape_table *t, struct near *near); // all names
-struct str shape_id(const struct shape *s);                       // the first of the names
+struct str shape_id(const struct shape *s); // the first of the names
 
 // Reads a config.json; `where` is its name in errors. FAIL_INPUT with one clear line: no JSON, a
 // family that the table does not have, a size that is missing, no whole number or absurd.

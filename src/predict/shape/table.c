@@ -261,12 +261,6 @@ const struct shape *shape_find_copy(const struct shape_table *t, struct str name
     return found;
 }
 
-void shape_offer(const struct shape_table *t, struct near *near) {
-    for (ptrdiff_t i = 0; i < t->count; i++) {
-        for (struct str rest = t->rows[i].ids; rest.p;) near_offer(near, str_cut(&rest, ','));
-    }
-}
-
 struct str shape_id(const struct shape *s) {
     struct str rest = s->ids;
     return str_cut(&rest, ',');

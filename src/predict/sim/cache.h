@@ -28,7 +28,7 @@ struct cache_block {
     uint8_t pool; // number in pools
 };
 
-// Free blocks of one stream and kind, smallest first, ties by address; see set.h.
+// Free blocks of one stream and kind, smallest first, ties by address.
 enum { CACHE_OCTAVES = 56, CACHE_BINS = CACHE_OCTAVES * 32 };
 struct cache_bin {
     int32_t head, tail; // first and last block

@@ -140,7 +140,6 @@ static int text_of(struct pickle *m, uint64_t length) {
     if (length > INT64_MAX || !input_has(&m->in, kept)) return cut_short(m);
     int32_t number = snapshot_pickle_text(m, (struct str){(const char *)m->in.p, kept});
     if (number < 0) return FAIL_INPUT;
-    m->out->texts_cut += (uint64_t)kept < length;
     if (!snapshot_input_skip(&m->in, (int64_t)length)) return cut_short(m);
     return push(m, value_of(VALUE_TEXT, number));
 }
@@ -302,7 +301,6 @@ static int op_proto(struct pickle *m) {
     if (rc == 0 && version > 5)
         rc = snapshot_pickle_refuse(m, "pickle protocol %d is not supported; the highest is 5",
                                     (int)version);
-    m->out->protocol = (int64_t)version;
     return rc;
 }
 static int op_frame(struct pickle *m) { // how long the next piece is: we need not know

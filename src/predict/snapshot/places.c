@@ -117,11 +117,9 @@ static bool is_foreign(struct str file) {
                                         "??",
                                         ".cpp",
                                         ".cc",
-                                        ".so"};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        if (str_find(file, str_of(parts[i])) >= 0) return true;
-    }
-    return file.len == 0;
+                                        ".so",
+                                        NULL};
+    return file.len == 0 || str_has_one_of(file, parts);
 }
 
 static bool is_program(const struct snapshot *s, const struct snapshot_stack *stack) {
@@ -145,13 +143,6 @@ uint8_t *snapshot_places(struct arena *a, const struct snapshot *s) {
     return places;
 }
 
-static struct str base_name(struct str path) {
-    for (ptrdiff_t i = path.len; i > 0; i--) {
-        if (path.p[i - 1] == '/' || path.p[i - 1] == '\\') return str_slice(path, i, path.len);
-    }
-    return path;
-}
-
 struct str snapshot_place_text(struct arena *a, const struct snapshot *s, int32_t stack) {
     if (stack <= 0) return (struct str){0};
     const int32_t *frames = s->stack_frames + s->stacks[stack].first;
@@ -162,6 +153,7 @@ struct str snapshot_place_text(struct arena *a, const struct snapshot *s, int32_
         shown = f;
         break;
     }
-    return str_format(a, "%.*s:%d %.*s", STR_ARG(base_name(s->texts[shown->file])), shown->line,
+    const struct str file = str_last(str_last(s->texts[shown->file], '/'), '\\');
+    return str_format(a, "%.*s:%d %.*s", STR_ARG(file), shown->line,
                       STR_ARG(s->texts[shown->name]));
 }

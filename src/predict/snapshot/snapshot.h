@@ -74,7 +74,7 @@ struct snapshot_trace {   // of a GPU
 
 struct snapshot {
     struct str name;
-    int64_t bytes, protocol;
+    int64_t bytes;
     struct str *texts; // [0] is empty
     struct snapshot_frame *frames;
     struct snapshot_stack *stacks; // [0] is empty; equal stacks have one number
@@ -89,7 +89,6 @@ struct snapshot {
     struct snapshot_trace traces[SNAPSHOT_GPUS];
     int trace_count; // 0: the file has no history
     struct snapshot_settings settings;
-    int64_t texts_cut; // how many texts were longer than SNAPSHOT_TEXT_MOST
 };
 
 // Whether a file begins like one: a pickle of protocol 2 to 5.
@@ -199,10 +198,7 @@ struct snapshot_tape_options {
     int64_t batch; // 0: not known
     bool whole;    // to the end of the history, not to the moment
 };
-struct snapshot_tape_notes {
-    int64_t fixed_bytes;   // of activations at the moment whose size the batch does not divide
-    int64_t scaling_bytes; // of what does
-};
+// ret_fixed_bytes: of activations at the moment whose size the batch does not divide.
 int snapshot_tape(struct arena *a, const struct snapshot_history *h,
-                  const struct snapshot_tape_options *o, struct tape *ret,
-                  struct snapshot_tape_notes *ret_notes, struct fail *why);
+                  const struct snapshot_tape_options *o, struct tape *ret, int64_t *ret_fixed_bytes,
+                  struct fail *why);

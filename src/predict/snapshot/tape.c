@@ -31,7 +31,7 @@ struct maker {
     const struct snapshot_history *h;
     const struct snapshot_tape_options *o;
     struct tape *t;
-    struct snapshot_tape_notes *notes;
+    int64_t *fixed_bytes;
     int32_t *strings_of; // by stack: its number in strings; 0: not yet
     ptrdiff_t strings, strings_capacity;
 };
@@ -70,8 +70,7 @@ static void add_alloc(struct maker *m, const struct snapshot_alloc *x) {
     int64_t batch = m->o->batch;
     if (batch > 0 && scales((enum snapshot_kind)x->kind, (enum snapshot_place)x->place)) {
         if (x->requested % batch == 0) y.k = x->requested / batch, y.c = 0;
-        if (is_live && y.k > 0) m->notes->scaling_bytes += x->requested;
-        if (is_live && y.k == 0) m->notes->fixed_bytes += x->requested;
+        if (is_live && y.k == 0) *m->fixed_bytes += x->requested;
     }
     add_event(m, TAPE_ALLOC, TAPE_INIT, t->alloc_count);
     if (x->pool >= t->stream_count) t->stream_count = x->pool + 1;
@@ -127,8 +126,8 @@ static void add_events(struct maker *m, int32_t end, int32_t *number_of) {
 }
 
 int snapshot_tape(struct arena *a, const struct snapshot_history *h,
-                  const struct snapshot_tape_options *o, struct tape *ret,
-                  struct snapshot_tape_notes *ret_notes, struct fail *why) {
+                  const struct snapshot_tape_options *o, struct tape *ret, int64_t *ret_fixed_bytes,
+                  struct fail *why) {
     int32_t end = o->whole ? h->event_count : h->moment + 1;
     int64_t most = (int64_t)h->before_count + 2 * (int64_t)end + h->phase_count + 2;
     if (h->event_count == 0)
@@ -138,9 +137,9 @@ int snapshot_tape(struct arena *a, const struct snapshot_history *h,
         return fail_set(why, FAIL_INPUT, "%.*s: its history has more events than a tape can hold",
                         STR_ARG(h->of->name));
     *ret = (struct tape){.name = h->of->name, .header = tape_header_unknown(), .stream_count = 1};
-    *ret_notes = (struct snapshot_tape_notes){0};
+    *ret_fixed_bytes = 0;
     struct maker *m = arena_new(a, struct maker, 1);
-    *m = (struct maker){.a = a, .h = h, .o = o, .t = ret, .notes = ret_notes};
+    *m = (struct maker){.a = a, .h = h, .o = o, .t = ret, .fixed_bytes = ret_fixed_bytes};
     m->strings_of = arena_new(a, int32_t, h->of->stack_count);
     ret->events = arena_new(a, struct tape_event, (ptrdiff_t)most);
     ret->allocs = arena_new(a, struct tape_alloc, h->count + 1);

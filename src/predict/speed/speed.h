@@ -170,12 +170,6 @@ struct speed_tokens_run {
     const struct gpu *gpu;
     struct speed_seen seen;
 };
-// What one token costs, in operations, forward and backward, on all GPUs that compute it together.
-struct speed_tokens_work {
-    double linear, attention; // that are computed
-    double useful;            // that the model needs: what the utilisation (MFU) counts
-};
-struct speed_tokens_work speed_tokens_work_of(const struct speed_tokens_run *run);
 
 // *ret also has tokens_per_s, mfu, waits_s. False: nothing can be said.
 bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_tokens_run *run,

@@ -39,8 +39,9 @@ static const char *const columns[SPEED_CONSTANTS] = {
     [SPEED_LAUNCH_US] = "launch_us",
 };
 
-int speed_read_number(const struct tsv *t, const char *column, double low, double high, double *ret,
-                      struct fail *why) {
+// A cell that must be a number between the two.
+static int read_number(const struct tsv *t, const char *column, double low, double high,
+                       double *ret, struct fail *why) {
     struct str cell = tsv_cell(t, column);
     if (str_to_double(cell, ret) && *ret >= low && *ret <= high) return 0;
     return fail_set(why, FAIL_INPUT, "%.*s:%d: %s is \"%.*s\", not a number from %g to %g",
@@ -50,7 +51,7 @@ int speed_read_number(const struct tsv *t, const char *column, double low, doubl
 static int read_bound(const struct tsv *t, const char *column, int *ret, struct fail *why) {
     double value = 0;
     if (tsv_cell(t, column).len == 0) return 0;
-    int rc = speed_read_number(t, column, 0, 10000, &value, why);
+    int rc = read_number(t, column, 0, 10000, &value, why);
     *ret = (int)value;
     return rc;
 }
@@ -62,29 +63,30 @@ static int read_mode(const struct tsv *t, struct str *ret, struct fail *why) {
                     STR_ARG(t->name), t->line, STR_ARG(*ret));
 }
 
-int speed_read_row(const struct tsv *t, struct speed_row *row, struct fail *why) {
+// Name, GPUs, bounds and ranges of a row, but for its constants, its mode and what is doubtful.
+static int read_row(const struct tsv *t, struct speed_row *row, struct fail *why) {
     *row = (struct speed_row){.name = tsv_cell(t, "name"),
                               .cards = tsv_cell(t, "cards"),
                               .from = tsv_cell(t, "from"),
                               .note = tsv_cell(t, "note")};
     int rc = read_bound(t, "cc_min", &row->cc_min, why);
     if (rc == 0) rc = read_bound(t, "cc_max", &row->cc_max, why);
-    if (rc == 0) rc = speed_read_number(t, "range", 1, 100, &row->range, why);
-    if (rc == 0) rc = speed_read_number(t, "range_other", 1, 100, &row->range_other, why);
-    if (rc == 0) rc = speed_read_number(t, "range_measured", 1, 100, &row->range_measured, why);
-    return rc < 0 ? rc : speed_read_number(t, "host_us", 0, 10000, &row->host_us, why);
+    if (rc == 0) rc = read_number(t, "range", 1, 100, &row->range, why);
+    if (rc == 0) rc = read_number(t, "range_other", 1, 100, &row->range_other, why);
+    if (rc == 0) rc = read_number(t, "range_measured", 1, 100, &row->range_measured, why);
+    return rc < 0 ? rc : read_number(t, "host_us", 0, 10000, &row->host_us, why);
 }
 
 static int read_kernels(const struct tsv *t, struct speed_row *row, struct fail *why) {
     struct str mode;
     int rc = read_mode(t, &mode, why);
-    if (rc == 0) rc = speed_read_row(t, row, why);
+    if (rc == 0) rc = read_row(t, row, why);
     row->mode = mode;
     if (rc == 0) rc = read_bound(t, "torch_min", &row->torch_min, why);
     if (rc == 0) rc = read_bound(t, "torch_max", &row->torch_max, why);
-    if (rc == 0) rc = speed_read_number(t, "range_doubtful", 1, 100, &row->range_doubtful, why);
+    if (rc == 0) rc = read_number(t, "range_doubtful", 1, 100, &row->range_doubtful, why);
     for (int i = 0; rc == 0 && i < SPEED_CONSTANTS; i++) {
-        rc = speed_read_number(t, columns[i], 0.001, 10000, &row->constants[i], why);
+        rc = read_number(t, columns[i], 0.001, 10000, &row->constants[i], why);
     }
     return rc;
 }
@@ -117,9 +119,9 @@ int speed_tokens_load(struct arena *a, struct speed_tokens_table *ret, struct fa
     if (rc < 0) return rc;
     while ((rc = tsv_next(&t, why)) > 0) {
         struct speed_tokens_row row;
-        rc = speed_read_row(&t, &row.row, why);
+        rc = read_row(&t, &row.row, why);
         for (int i = 0; rc == 0 && i < SPEED_TOKENS_CONSTANTS; i++)
-            rc = speed_read_number(&t, tokens_columns[i], 0, 10000, &row.constants[i], why);
+            rc = read_number(&t, tokens_columns[i], 0, 10000, &row.constants[i], why);
         if (rc < 0) return rc;
         row.row.range_doubtful = row.row.range_other;
         *arena_push(a, &ret->rows, &ret->count, &ret->capacity) = row;

@@ -100,7 +100,13 @@ static double adapter_parameters(const struct plan *p, const struct shape *s) {
     return (double)plan_adapter_rank(p->adapter) * (double)s->layers * (is_some ? some : all);
 }
 
-struct speed_tokens_work speed_tokens_work_of(const struct speed_tokens_run *run) {
+// What one token costs, in operations, forward and backward, on all GPUs that compute it together.
+struct work {
+    double linear, attention; // that are computed
+    double useful;            // that the model needs: what the utilisation (MFU) counts
+};
+
+static struct work work_of(const struct speed_tokens_run *run) {
     const struct plan *p = run->plan;
     const struct shape *s = run->shape;
     double weights = multiplied(s), head = shape_is_encoder(s) ? 0 : table_of(s);
@@ -112,7 +118,7 @@ struct speed_tokens_work speed_tokens_work_of(const struct speed_tokens_run *run
     double adapter = p->adapter.len > 0 ? adapter_parameters(p, s) : 0;
     // Frozen weights have no gradient of their own.
     double passes = p->adapter.len > 0 ? 2 : 3;
-    return (struct speed_tokens_work){
+    return (struct work){
         .linear = 2 * (passes * weights + run->seen.linear_again * (weights - head) + 3 * adapter),
         .attention = looked_at * attention * (1 + attention_backward + run->seen.attention_again),
         .useful = 2 * (passes * weights + 3 * adapter) + 3 * attention,
@@ -259,7 +265,7 @@ static double peak_of(const struct gpu *g, const struct plan *p) {
 
 // Seconds that a micro-step computes.
 static double compute_s(const struct speed_tokens_run *run, const double *constants,
-                        const struct speed_tokens_work *w) {
+                        const struct work *w) {
     const struct plan *p = run->plan;
     double tokens = (double)p->batch * (double)p->sequence_length;
     double peak = peak_of(run->gpu, p) * (is_wide(p) ? 1 : speed_clock_share(run->gpu));
@@ -284,7 +290,7 @@ static double update_s(const struct speed_tokens_run *run, const double *constan
 
 static void add_up(const struct speed_tokens_run *run, const double *constants,
                    const struct traffic *t, double split, struct speed *s) {
-    struct speed_tokens_work w = speed_tokens_work_of(run);
+    struct work w = work_of(run);
     double micro = (double)plan_micro_steps(run->plan);
     double compute = compute_s(run, constants, &w);
     if (t->is_by_layer)
@@ -341,7 +347,7 @@ bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_toke
     ret->low = ret->is_host_bound || ret->is_offloaded ? NAN : ret->samples_per_s / range;
     ret->high = ret->samples_per_s * range;
     ret->tokens = (double)p->sequence_length / split_of(p); // of one GPU
-    struct speed_tokens_work w = speed_tokens_work_of(run);
+    struct work w = work_of(run);
     ret->mfu = w.useful * ret->samples_per_s * ret->tokens / peak_of(run->gpu, p);
     return true;
 }

@@ -2,7 +2,7 @@
 // A tape of one micro-step an optimizer step becomes that of several, of which two are written out:
 // in the second the gradients are there already, and what a backward pass makes is added to them
 // and freed at once (torch/csrc/autograd/functions/accumulate_grad.h: in place without grad mode).
-#include "predict/tape/tape.h"
+#include "predict/tape/edit.h"
 
 #include <string.h>
 
@@ -45,28 +45,15 @@ static bool is_in(struct part p, int32_t event) {
     return event >= p.begin && event < p.end;
 }
 
-static void copy_event(struct copier *c, const struct tape_event *e) {
-    c->to->events[c->to->event_count++] = *e;
-}
-
 // False: it is freed already, so the steps are not alike.
 static bool copy_free(struct copier *c, int32_t alloc) {
-    struct tape *to = c->to;
-    if (alloc >= to->alloc_count || to->allocs[alloc].free_event >= 0) return false;
-    to->allocs[alloc].free_event = to->event_count;
-    to->events[to->event_count++] = (struct tape_event){.kind = TAPE_FREE, .index = alloc};
+    if (alloc >= c->to->alloc_count || c->to->allocs[alloc].free_event >= 0) return false;
+    tape_drop(c->to, alloc);
     return true;
 }
 
 static void copy_alloc(struct copier *c, int32_t alloc) {
-    struct tape *to = c->to;
-    struct tape_alloc x = c->from->allocs[alloc];
-    x.id = c->now[alloc] = to->alloc_count;
-    x.event = to->event_count;
-    x.free_event = -1;
-    to->events[to->event_count++] =
-        (struct tape_event){.kind = TAPE_ALLOC, .index = to->alloc_count};
-    to->allocs[to->alloc_count++] = x;
+    c->now[alloc] = tape_put_alloc(c->to, c->from->allocs[alloc]);
 }
 
 static bool is_left(const struct tape_alloc *x, struct part p) {
@@ -105,7 +92,7 @@ static bool copy_passes(struct copier *c, struct part p, int32_t step, bool adds
             bool is_own = is_in(p, x->event);
             if (!(is_own ? copy_free(c, c->now[e->index]) : free_left(c, e->index))) return false;
         } else {
-            copy_event(c, e);
+            tape_put_event(c->to, *e);
             if (e->kind == TAPE_MARK) c->to->events[c->to->event_count - 1].index = step;
         }
     }
@@ -119,7 +106,7 @@ static bool copy_part(struct copier *c, struct part p) {
         if (e->kind == TAPE_ALLOC)
             copy_alloc(c, e->index);
         else if (e->kind != TAPE_FREE)
-            copy_event(c, e);
+            tape_put_event(c->to, *e);
         else if (!copy_free(c, c->now[e->index]))
             return false;
     }

@@ -33,10 +33,14 @@ int32_t tape_add_ops(struct arena *a, const struct tape *from, struct tape *to,
     return from->string_count;
 }
 
+int32_t tape_end_of_phase(const struct tape *t, int32_t event) {
+    while (event < t->event_count && t->events[event].kind != TAPE_MARK) event++;
+    return event;
+}
+
 bool tape_param_decays(const struct tape *t, int32_t alloc) {
     const struct tape_alloc *x = &t->allocs[alloc];
-    struct str path = t->strings[x->module], last = path;
-    for (struct str rest = path; rest.p && rest.len > 0;) last = str_cut(&rest, '.');
+    struct str last = str_last(t->strings[x->module], '.');
     bool is_second = alloc > 0 && t->allocs[alloc - 1].module == x->module &&
                      t->allocs[alloc - 1].tag == TAPE_PARAM; // a bias stands behind its weight
     return str_find(last, STR("norm")) < 0 && !is_second;

@@ -10,5 +10,7 @@ void tape_drop(struct tape *to, int32_t copy);                // what is none, o
 // The tape's texts and behind them these; the first one's number.
 int32_t tape_add_ops(struct arena *a, const struct tape *from, struct tape *to,
                      const char *const *names, int count);
+// The mark at or behind an event; there may be none.
+int32_t tape_end_of_phase(const struct tape *t, int32_t event);
 // Norms and biases have no weight decay (transformers.Trainer.get_decay_parameter_names).
 bool tape_param_decays(const struct tape *t, int32_t alloc);

@@ -257,18 +257,6 @@ int tape_template_header_parse(struct arena *a, struct str name, struct str line
     return code;
 }
 
-bool tape_is_template(struct arena *a, struct str name, struct str bytes) {
-    struct str text;
-    json_t *root;
-    int64_t version = 0;
-    if (tape_unpack(a, name, bytes, TAPE_HEADER_MAX, false, &text, NULL) < 0) return false;
-    ptrdiff_t end = str_find(text, STR("\n"));
-    if (end < 0 || load_line(name, str_slice(text, 0, end), &root, NULL) < 0) return false;
-    read_version(name, root, &version, NULL);
-    json_decref(root);
-    return version == TAPE_TEMPLATE_VERSION;
-}
-
 int tape_read_header(struct arena *a, struct str name, struct str bytes, struct tape_header *ret,
                      struct fail *why) {
     struct str text;

@@ -46,20 +46,30 @@ int tape_line_number(const struct tape_line *l, int i, const char *expected, int
     return tape_parse_number(l->fields[i], ret) ? 0 : tape_line_bad_field(l, i, expected);
 }
 
+int tape_line_word(const struct tape_line *l, struct arena *a, int i, const char *what,
+                   const char *const *words, int count, uint8_t *ret) {
+    const struct str word = l->fields[i];
+    for (int w = 0; w < count; w++) {
+        if (word.len == 0 || word.p[0] != words[w][0] || !str_is(word, words[w])) continue;
+        *ret = (uint8_t)w;
+        return 0;
+    }
+    struct buf expected = buf_new(a);
+    buf_format(&expected, "%s (", what);
+    for (int w = 0; w < count; w++) buf_format(&expected, "%s%s", w ? " " : "", words[w]);
+    buf_byte(&expected, ')');
+    return tape_line_bad_field(l, i, buf_z(&expected));
+}
+
 int tape_line_mark(const struct tape_line *l, struct arena *a, uint8_t *ret_phase,
                    int32_t *ret_step) {
     int64_t step = 0;
     int code = tape_line_count(l, 3, 3, "m PHASE STEP");
-    if (code < 0) return code;
-    int phase = tape_word(l->fields[1], tape_phase_names, TAPE_PHASE_COUNT);
-    if (phase < 0) {
-        struct str list = tape_word_list(a, tape_phase_names, TAPE_PHASE_COUNT);
-        return tape_line_bad_field(l, 1, str_format(a, "a phase (%.*s)", STR_ARG(list)).p);
-    }
-    code = tape_line_number(l, 2, "the number of a step", &step);
+    if (code == 0)
+        code = tape_line_word(l, a, 1, "a phase", tape_phase_names, TAPE_PHASE_COUNT, ret_phase);
+    if (code == 0) code = tape_line_number(l, 2, "the number of a step", &step);
     if (code < 0) return code;
     if (step < 0 || step > INT32_MAX) return tape_line_bad_field(l, 2, "the number of a step");
-    *ret_phase = (uint8_t)phase;
     *ret_step = (int32_t)step;
     return 0;
 }

@@ -30,6 +30,9 @@ struct str tape_brief(struct str s);
 void tape_line_split(struct tape_line *l, const char *p, const char *end);
 int tape_line_count(const struct tape_line *l, int least, int most, const char *form);
 int tape_line_number(const struct tape_line *l, int i, const char *expected, int64_t *ret);
+// Which of the words a field is; `what` they are: "a tag".
+int tape_line_word(const struct tape_line *l, struct arena *a, int i, const char *what,
+                   const char *const *words, int count, uint8_t *ret);
 // Is a text key=value, and so on?
 int tape_line_details(const struct tape_line *l, struct str text);
 // The stream of "a" (0) or "a@STREAM".

@@ -104,15 +104,10 @@ static int32_t update_at(const struct tape *t, int32_t from) {
     return from;
 }
 
-static int32_t end_of_phase(const struct tape *t, int32_t from) {
-    while (from < t->event_count && t->events[from].kind != TAPE_MARK) from++;
-    return from;
-}
-
 // The two equal states of each weight, numbers aside.
 static bool find_weights(struct maker *m) {
     const struct tape *t = m->from;
-    int32_t begin = update_at(t, 0) + 1, end = end_of_phase(t, begin), states = 0;
+    int32_t begin = update_at(t, 0) + 1, end = tape_end_of_phase(t, begin), states = 0;
     for (int32_t i = begin; i < end; i++) {
         const struct tape_event *e = &t->events[i];
         const struct tape_alloc *x = &t->allocs[e->index];
@@ -129,8 +124,7 @@ static bool find_weights(struct maker *m) {
 
 static bool is_embedding(const struct tape *t, int32_t param) {
     static const char *const others[] = {"wte", "wpe", "shared", "relative_attention_bias", NULL};
-    struct str last = t->strings[t->allocs[param].module];
-    for (struct str rest = last; rest.len > 0;) last = str_cut(&rest, '.');
+    struct str last = str_last(t->strings[t->allocs[param].module], '.');
     return str_find(last, STR("embed")) >= 0 || str_is_one_of(last, others);
 }
 
@@ -202,7 +196,7 @@ static void copy_event(struct maker *m, const struct tape_event *e) {
 
 // Clipping; then what AdamW takes for itself is left out, and the new one's follows.
 static int32_t copy_update(struct maker *m, int32_t begin, bool is_first) {
-    int32_t end = end_of_phase(m->from, begin + 1);
+    int32_t end = tape_end_of_phase(m->from, begin + 1);
     for (int32_t i = begin; i < end; i++) {
         const struct tape_event *e = &m->from->events[i];
         bool is_ours = i <= begin + m->clipping || e->kind != TAPE_ALLOC;

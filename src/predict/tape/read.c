@@ -91,14 +91,9 @@ static int read_alloc(struct reader *r) {
     if (code == 0) code = check_size(r, x.c, x.k);
     if (code < 0) return code;
     if (x.id < 0 || x.id >= id_limit) return tape_line_bad_field(&r->in, 1, "an id from 0 to 2^62");
-    int tag = tape_word(r->in.fields[4], tape_tag_names, TAPE_TAG_WORDS);
-    if (tag < 0) {
-        struct str list = tape_word_list(r->arena, tape_tag_names, TAPE_TAG_WORDS);
-        return tape_line_bad_field(&r->in, 4,
-                                   str_format(r->arena, "a tag (%.*s)", STR_ARG(list)).p);
-    }
-    x.tag = (uint8_t)tag;
-    if (tag >= TAPE_TAG_COUNT && x.k != 0)
+    code = tape_line_word(&r->in, r->arena, 4, "a tag", tape_tag_names, TAPE_TAG_WORDS, &x.tag);
+    if (code < 0) return code;
+    if (x.tag >= TAPE_TAG_COUNT && x.k != 0)
         return tape_line_bad_field(&r->in, 3, "K 0: of the host nothing depends on the batch");
     code = read_names(r, &x);
     if (code < 0) return code;
@@ -165,14 +160,9 @@ static int read_work(struct reader *r) {
     int64_t *const numbers[] = {&w.flops_c, &w.flops_k, &w.bytes_c, &w.bytes_k, &w.count};
     int code = tape_line_count(&r->in, 7, TAPE_FIELDS_MAX,
                                "o CLASS FLOPS_C FLOPS_K BYTES_C BYTES_K N [key=value …]");
-    if (code < 0) return code;
-    int class_ = tape_word(r->in.fields[1], tape_class_names, TAPE_CLASS_COUNT);
-    if (class_ < 0) {
-        struct str list = tape_word_list(r->arena, tape_class_names, TAPE_CLASS_COUNT);
-        return tape_line_bad_field(&r->in, 1,
-                                   str_format(r->arena, "a class (%.*s)", STR_ARG(list)).p);
-    }
-    w.class_ = (uint8_t)class_;
+    if (code == 0)
+        code = tape_line_word(&r->in, r->arena, 1, "a class", tape_class_names, TAPE_CLASS_COUNT,
+                              &w.class_);
     for (int i = 0; i < 5 && code == 0; i++)
         code = tape_line_number(&r->in, i + 2, names[i], numbers[i]);
     if (code == 0 && w.count < 1)

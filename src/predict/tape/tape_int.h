@@ -47,11 +47,6 @@ int64_t tape_size_wrong_at(const struct tape_header *h, int64_t c, int64_t k);
 
 void tape_put_number(struct buf *out, int64_t value);
 
-// The number of a word in a table; -1: not there.
-int tape_word(struct str word, const char *const *words, int count);
-// "param, buffer, …" for messages.
-struct str tape_word_list(struct arena *a, const char *const *words, int count);
-
 // Whether the loss takes 2^n rows of tokens at a time, as liger's does.
 bool tape_is_by_rows(const struct tape_header *h);
 // Whether "n=" may follow an allocation: there are classes, or chunks of a loss.

@@ -157,15 +157,9 @@ static int read_alloc(struct reader *r) {
     if (code == 0) code = tape_line_stream(&r->in, &x.stream);
     if (code == 0) code = read_id(r, &x);
     if (code == 0) code = read_expr(r, 2, true, &x.size);
-    if (code < 0) return code;
-    int tag = tape_word(r->in.fields[3], tape_tag_names, TAPE_TAG_WORDS);
-    if (tag < 0) {
-        struct str list = tape_word_list(r->arena, tape_tag_names, TAPE_TAG_WORDS);
-        return tape_line_bad_field(&r->in, 3,
-                                   str_format(r->arena, "a tag (%.*s)", STR_ARG(list)).p);
-    }
-    x.tag = (uint8_t)tag;
-    code = read_names(r, &x);
+    if (code == 0)
+        code = tape_line_word(&r->in, r->arena, 3, "a tag", tape_tag_names, TAPE_TAG_WORDS, &x.tag);
+    if (code == 0) code = read_names(r, &x);
     if (code < 0) return code;
     r->last = r->t->op_count;
     *add_op(r, TAPE_ALLOC) = x;
@@ -176,15 +170,10 @@ static int read_alloc(struct reader *r) {
 static int read_work(struct reader *r) {
     struct tape_op x = {.kind = TAPE_WORK};
     int code = tape_line_count(&r->in, 5, TAPE_FIELDS_MAX, "o CLASS FLOPS BYTES N [key=value …]");
-    if (code < 0) return code;
-    int class_ = tape_word(r->in.fields[1], tape_class_names, TAPE_CLASS_COUNT);
-    if (class_ < 0) {
-        struct str list = tape_word_list(r->arena, tape_class_names, TAPE_CLASS_COUNT);
-        return tape_line_bad_field(&r->in, 1,
-                                   str_format(r->arena, "a class (%.*s)", STR_ARG(list)).p);
-    }
-    x.tag = (uint8_t)class_;
-    code = read_expr(r, 2, true, &x.size);
+    if (code == 0)
+        code = tape_line_word(&r->in, r->arena, 1, "a class", tape_class_names, TAPE_CLASS_COUNT,
+                              &x.tag);
+    if (code == 0) code = read_expr(r, 2, true, &x.size);
     if (code == 0) code = read_expr(r, 3, true, &x.more);
     if (code == 0) code = read_expr(r, 4, false, &x.id);
     if (code == 0 && r->in.count > 5) {
@@ -345,10 +334,6 @@ int tape_template_read(struct arena *a, struct str name, struct str bytes,
                        struct tape_template **ret, struct fail *why) {
     int code = tape_template_parse(a, name, bytes, ret, why);
     return code == 0 ? tape_template_check(a, *ret, why) : code;
-}
-
-const struct tape_header *tape_template_header(const struct tape_template *t) {
-    return &t->header;
 }
 
 struct tape_bound tape_template_bound(const struct tape_template *t, enum tape_dim dim) {

@@ -54,9 +54,6 @@ int tape_template_read(struct arena *a, struct str name, struct str bytes,
 int tape_template_parse(struct arena *a, struct str name, struct str bytes,
                         struct tape_template **ret, struct fail *why);
 int tape_template_check(struct arena *a, const struct tape_template *t, struct fail *why);
-// Whether the bytes begin like one. What is neither is for tape_read to refuse.
-bool tape_is_template(struct arena *a, struct str name, struct str bytes);
-const struct tape_header *tape_template_header(const struct tape_template *t);
 struct tape_bound tape_template_bound(const struct tape_template *t, enum tape_dim dim);
 
 // The tape at these values. Batch 0 stays free: the sizes are affine in it, as in any tape. Zero

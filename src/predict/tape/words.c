@@ -38,16 +38,3 @@ const char *const tape_class_names[TAPE_CLASS_COUNT] = {
     [TAPE_HEAVY] = "heavy",
     [TAPE_OPT] = "opt",
 };
-
-int tape_word(struct str word, const char *const *words, int count) {
-    for (int i = 0; i < count; i++) {
-        if (word.len > 0 && word.p[0] == words[i][0] && str_is(word, words[i])) return i;
-    }
-    return -1;
-}
-
-struct str tape_word_list(struct arena *a, const char *const *words, int count) {
-    struct buf out = buf_new(a);
-    for (int i = 0; i < count; i++) buf_format(&out, "%s%s", i ? " " : "", words[i]);
-    return buf_str(&out);
-}

@@ -82,11 +82,6 @@ static struct weight *weight_of(struct zero *z, const struct tape_alloc *gradien
     return some;
 }
 
-static int32_t end_of_pass(const struct tape *t, int32_t from) {
-    while (from < t->event_count && t->events[from].kind != TAPE_MARK) from++;
-    return from;
-}
-
 static void find_gradients(struct zero *z, int32_t begin, int32_t end) {
     for (int32_t i = 0; i < z->weight_count; i++) z->weights[i].is_taken = false;
     for (int32_t i = begin; i < end; i++) {
@@ -112,7 +107,7 @@ static bool find_weights(struct zero *z) {
     for (int32_t i = 0; i < t->event_count; i++) {
         const struct tape_event *e = &t->events[i];
         if (e->kind != TAPE_MARK || e->phase != TAPE_BACKWARD) continue;
-        find_gradients(z, i + 1, end_of_pass(t, i + 1));
+        find_gradients(z, i + 1, tape_end_of_phase(t, i + 1));
         if (!is_first) continue;
         int32_t trained = 0; // those without a gradient are frozen
         for (int32_t j = 0; j < z->weight_count; j++)
@@ -283,8 +278,14 @@ static void take_weights(struct zero *z, const struct group *g) {
     take(z, OP_WEIGHTS, TAPE_PARAM, 2 * g->part * z->how->ranks);
 }
 
-static void init_offloaded(struct zero *z) {
+static int64_t largest_weight(const struct zero *z) {
     int64_t largest = 0;
+    for (int32_t i = 0; i < z->weight_count; i++)
+        if (z->weights[i].count > largest) largest = z->weights[i].count;
+    return largest;
+}
+
+static void init_offloaded(struct zero *z) {
     for (int i = 0; i < GROUPS; i++) {
         const struct group *g = &z->groups[i];
         if (g->count == 0) continue;
@@ -293,22 +294,17 @@ static void init_offloaded(struct zero *z) {
         pass_by(z, OP_MASTER, 4 * g->part); // cast here, then copied to the host
         tape_drop(z->to, clone);
     }
-    for (int32_t i = 0; i < z->weight_count; i++)
-        if (z->weights[i].count > largest) largest = z->weights[i].count;
-    take(z, OP_BUCKET, TAPE_GRADIENT, 2 * largest);
+    take(z, OP_BUCKET, TAPE_GRADIENT, 2 * largest_weight(z));
 }
 
 // What the host keeps: master copies, the weights they become, gradients, states.
 static void count_host(const struct zero *z, struct tape *ret) {
     struct tape_host h = {.is_paged = z->how->offload.is_paged};
-    int64_t largest = 0;
     for (int i = 0; i < GROUPS; i++) {
         tape_host_put(&h, 4 * z->groups[i].part);
         tape_host_put(&h, 2 * z->groups[i].part);
     }
-    for (int32_t i = 0; i < z->weight_count; i++)
-        if (z->weights[i].count > largest) largest = z->weights[i].count;
-    tape_host_put(&h, 2 * largest);
+    tape_host_put(&h, 2 * largest_weight(z));
     for (int i = 0; i < GROUPS; i++) tape_host_put(&h, 4 * z->groups[i].part);
     for (int32_t i = 0; i < z->weight_count && z->accumulates && z->how->stage == 2; i++)
         if (is_of_first(z, &z->weights[i])) tape_host_put(&h, 2 * z->weights[i].count);
@@ -395,7 +391,7 @@ static void run_hook(struct zero *z, struct walk *w) {
 
 // Whether the pass that begins at an event is followed by the update.
 static bool is_before_update(const struct tape *t, int32_t event) {
-    int32_t next = end_of_pass(t, event + 1);
+    int32_t next = tape_end_of_phase(t, event + 1);
     return next < t->event_count && t->events[next].phase == TAPE_OPTIMIZER;
 }
 

@@ -352,8 +352,7 @@ static void update(struct zero3_walk *z) {
 
 // Whether the pass that begins at an event is followed by the update.
 static bool is_before_update(const struct tape *t, int32_t event) {
-    int32_t i = event + 1;
-    while (i < t->event_count && t->events[i].kind != TAPE_MARK) i++;
+    int32_t i = tape_end_of_phase(t, event + 1);
     return i < t->event_count && t->events[i].phase == TAPE_OPTIMIZER;
 }
 

@@ -193,9 +193,6 @@ struct config_options {
     bool inference; // the question is one of inference: guards in its sections count
 };
 
-// The last of a path's keys, "lora_r" of "peft.lora_r"; the same of any name with dots.
-struct str config_last_key(struct str path);
-
 // A setting that changes what memory is needed and that the forecast does not count.
 struct config_guard {
     struct str kind; // adapter, quantisation, sharding, offload, parallel, objective, frozen, …

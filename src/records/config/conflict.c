@@ -33,7 +33,7 @@ static bool is_of_interest(const struct reader *r, enum config_role role) {
     static const char *const open[] = {"block_size", "max_seq_length", "max_source_length", NULL};
     if (v->line <= 0 || v->assumed || isnan(v->number)) return false;
     if (v->type != CONFIG_INT && v->type != CONFIG_SPECIAL) return false;
-    if (v->number == -1 && str_is_one_of(config_last_key(v->path), open)) return false;
+    if (v->number == -1 && str_is_one_of(str_last(v->path, '.'), open)) return false;
     return role != CONFIG_LORA_RANK || config_guard_of(r->reading, "adapter");
 }
 

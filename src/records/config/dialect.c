@@ -194,10 +194,7 @@ void config_braces_expand(struct arena *a, struct str text, struct str_list *ret
 static bool is_evaluation(struct str section) {
     static const char *const starts[] = {"val",    "test", "eval", "infer", "pred", "bench", "tta",
                                          "search", "Val",  "Test", "Eval",  "VAL",  "TEST",  NULL};
-    for (int i = 0; starts[i]; i++) {
-        if (str_starts(section, str_of(starts[i]))) return true;
-    }
-    return false;
+    return str_starts_one_of(section, starts);
 }
 
 static bool path_evaluates(struct str path) {
@@ -317,10 +314,8 @@ static bool ends_in(struct str path, struct str section) {
 // "~word": the key has it somewhere in its name. "section.key": in a section of that name.
 static void find_anywhere(const struct scope *s, struct str key, struct matches *m) {
     if (!str_starts(key, STR("~"))) {
-        ptrdiff_t dot = key.len;
-        while (dot > 0 && key.p[dot - 1] != '.') dot--;
-        const struct str section = str_slice(key, 0, dot > 0 ? dot - 1 : 0);
-        const struct entry *e = config_scope_first(s, str_slice(key, dot, key.len));
+        const struct str section = str_before_last(key, '.');
+        const struct entry *e = config_scope_first(s, str_last(key, '.'));
         for (; e; e = config_scope_next(s, e))
             if (ends_in(e->path, section)) take_entry(s, e, m);
         return;

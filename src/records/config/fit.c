@@ -114,15 +114,8 @@ struct wanted {
     struct fail *why;
 };
 
-static struct str leaf_of(struct str path) {
-    ptrdiff_t at = path.len;
-    while (at > 0 && path.p[at - 1] != '.') at--;
-    return str_slice(path, at, path.len);
-}
-
 static struct str map_of(struct str path) {
-    struct str leaf = leaf_of(path);
-    return str_slice(path, 0, path.len - leaf.len);
+    return str_slice(path, 0, path.len - str_last(path, '.').len);
 }
 
 static void push(const struct wanted *w, struct config_edit e) {
@@ -157,7 +150,7 @@ static int set_text(const struct wanted *w, enum config_role role, struct str va
     if (!v->path.len) return cannot_insert(w, role, value);
     const struct str batch = w->reading->values[CONFIG_BATCH].path;
     e.insert = true;
-    if (str_equal(map_of(batch), map_of(v->path))) e.after = leaf_of(batch);
+    if (str_equal(map_of(batch), map_of(v->path))) e.after = str_last(batch, '.');
     // Beside _target_ only what the class is known to take has a path (roles.c).
     struct config_value target = {0};
     struct str beside = str_format(w->arena, "%.*s_target_", STR_ARG(map_of(v->path)));
@@ -380,8 +373,9 @@ static int fit_precision(const struct wanted *w, const struct config *c, struct 
         keys = (struct precision_keys){0};
         if (named.count) config_precision_guess(&scope, &named.items[0], &keys);
     }
-    if (config_precision_edits(&scope, &keys, row, leaf_of(w->reading->values[CONFIG_BATCH].path),
-                               wanted, w->edits))
+    if (config_precision_edits(&scope, &keys, row,
+                               str_last(w->reading->values[CONFIG_BATCH].path, '.'), wanted,
+                               w->edits))
         return 0;
     fail_set(w->why, FAIL_INPUT, "%.*s: the file has no key for precision %.*s", STR_ARG(c->name),
              STR_ARG(wanted));

@@ -22,10 +22,7 @@ enum {
 static bool is_off_word(struct str text) {
     static const char *const words[] = {"",        "none",     "null", "no", "off", "false",
                                         "disable", "disabled", "0",    "[]", "{}",  NULL};
-    for (int i = 0; words[i]; i++) {
-        if (str_equal_nocase(str_trim(text), str_of(words[i]))) return true;
-    }
-    return false;
+    return str_is_one_of_nocase(str_trim(text), words);
 }
 
 static bool is_off(const struct config *c, struct config_node *node, int depth);
@@ -64,9 +61,7 @@ static bool is_off(const struct config *c, struct config_node *node, int depth) 
 
 static bool contains(struct arena *a, struct str text, struct str needle) {
     char *low = str_z(a, text);
-    for (char *p = low; *p; p++) {
-        if (*p >= 'A' && *p <= 'Z') *p = (char)(*p - 'A' + 'a');
-    }
+    for (char *p = low; *p; p++) *p = str_lower(*p);
     return str_find(str_of(low), needle) >= 0;
 }
 
@@ -107,18 +102,11 @@ static struct str name_of(struct arena *a, struct str cases, struct str key, str
 
 // --- Places --------------------------------------------------------------------------------------
 
-static struct str last_key(struct str pattern) {
-    ptrdiff_t dot = pattern.len;
-    while (dot > 0 && pattern.p[dot - 1] != '.') dot--;
-    return str_slice(pattern, dot, pattern.len);
-}
-
 // "a.b" from the top, "**.a.b" anywhere; the entry has the last key.
 static bool is_at(const struct entry *e, struct str pattern) {
     const bool anywhere = str_starts(pattern, STR("**."));
     if (anywhere) pattern = str_slice(pattern, 3, pattern.len);
-    const ptrdiff_t dot = pattern.len - last_key(pattern).len;
-    const struct str above = str_slice(pattern, 0, dot > 0 ? dot - 1 : 0);
+    const struct str above = str_before_last(pattern, '.');
     if (!anywhere || str_equal(e->path, above)) return str_equal(e->path, above) || above.len == 0;
     return above.len == 0 ||
            (str_ends(e->path, above) && e->path.p[e->path.len - above.len - 1] == '.');
@@ -185,7 +173,8 @@ static struct str_list patterns_of(struct arena *a, const struct guard_row *row)
 static bool has_place(struct arena *a, const struct guard_row *row, const struct entry *e) {
     const struct str_list patterns = patterns_of(a, row);
     for (ptrdiff_t i = 0; i < patterns.count; i++)
-        if (str_equal(last_key(patterns.items[i]), e->key->text) && is_at(e, patterns.items[i]))
+        if (str_equal(str_last(patterns.items[i], '.'), e->key->text) &&
+            is_at(e, patterns.items[i]))
             return true;
     return false;
 }
@@ -207,7 +196,7 @@ static void read_row(struct reader *r, const struct scope *s, const struct guard
     const struct str_list patterns = patterns_of(r->arena, row);
     bool found = false;
     for (ptrdiff_t i = 0; i < patterns.count && !found; i++) {
-        const struct entry *e = config_scope_first(s, last_key(patterns.items[i]));
+        const struct entry *e = config_scope_first(s, str_last(patterns.items[i], '.'));
         for (; e; e = config_scope_next(s, e)) {
             if (!is_at(e, patterns.items[i]) || !is_asked(r, e)) continue;
             found = true;
@@ -257,10 +246,7 @@ static void read_flags(struct scope *s, struct str text, int line) {
         text = str_slice(text, at + 2, text.len);
         ptrdiff_t end = 0;
         while (end < text.len && is_word(text.p[end])) end++;
-        char *key = str_z(s->arena, str_slice(text, 0, end));
-        for (char *p = key; *p; p++) {
-            if (*p == '-') *p = '_';
-        }
+        const char *key = str_z_swapped(s->arena, str_slice(text, 0, end), '-', '_');
         text = str_slice(text, end, text.len);
         if (end == 0 || (text.len > 0 && !strchr(" \t=\\", text.p[0]))) continue;
         text = str_trim(str_slice(text, text.len > 0, text.len));

@@ -41,22 +41,12 @@ struct hydra {
 // --- Names ---------------------------------------------------------------------------------------
 
 static struct str dotted(struct arena *a, struct str path) {
-    char *text = str_z(a, path);
-    for (char *p = text; *p; p++) {
-        if (*p == '/') *p = '.';
-    }
-    return str_of(text);
+    return str_of(str_z_swapped(a, path, '/', '.'));
 }
 
 static struct str joined(struct arena *a, struct str above, char sign, struct str below) {
     if (above.len == 0 || below.len == 0) return above.len ? above : below;
     return str_format(a, "%.*s%c%.*s", STR_ARG(above), sign, STR_ARG(below));
-}
-
-static struct str folder_of(struct str path) {
-    ptrdiff_t end = path.len;
-    while (end > 0 && path.p[end - 1] != '/') end--;
-    return str_slice(path, 0, end > 0 ? end - 1 : 0);
 }
 
 // "optional override /db@:source" and the like.
@@ -95,7 +85,7 @@ static struct element element_of(struct config_node *item) {
 
 // Of an entry that is no group: the folder of its path.
 static struct str own_group(const struct element *e) {
-    return e->is_group ? e->group : folder_of(e->group);
+    return e->is_group ? e->group : str_before_last(e->group, '/');
 }
 
 static struct str group_path(struct arena *a, const struct element *e, const struct from *from) {
@@ -353,7 +343,7 @@ static int expand_file(struct hydra *h, const struct element *e, const struct fr
     }
     if (is_in_chain(l, f) || from->depth > DEPTH_MAX || ++h->entries > ENTRIES_MAX)
         return config_layer_circle(l, from->file, at ? at : f->root, path);
-    const struct from inner = {.folder = folder_of(config),
+    const struct from inner = {.folder = str_before_last(config, '/'),
                                .package = final_package(a, e, from, header_of(f->text)),
                                .file = path,
                                .depth = from->depth + 1};
@@ -378,16 +368,12 @@ static struct config_node *key_node(struct layers *l, struct str text,
 
 // The values at their package: "a.b" is {a: {b: …}}.
 static struct config_node *placed(struct layers *l, struct str package, struct config_node *root) {
-    ptrdiff_t end = package.len;
-    while (end > 0) {
-        ptrdiff_t dot = end;
-        while (dot > 0 && package.p[dot - 1] != '.') dot--;
+    for (; package.len > 0; package = str_before_last(package, '.')) {
         struct config_node *above = config_layer_map(l, root);
         above->begin = above->end = -1;
-        config_layer_add(l, above, key_node(l, str_slice(package, dot, end), root), root);
+        config_layer_add(l, above, key_node(l, str_last(package, '.'), root), root);
         config_index_build(l->arena, above);
         root = above;
-        end = dot > 0 ? dot - 1 : 0;
     }
     return root;
 }

@@ -60,13 +60,9 @@ static bool take_number(struct scan *s) {
 static int take_hex(struct scan *s) {
     int value = 0;
     for (int i = 0; i < 4; i++, s->at++) {
-        const char c = peek(s), letter = (char)(c | 0x20);
-        if (str_is_digit(c))
-            value = value * 16 + c - '0';
-        else if (letter >= 'a' && letter <= 'f')
-            value = value * 16 + letter - 'a' + 10;
-        else
-            return -1;
+        const int digit = str_hex(peek(s));
+        if (digit > 15) return -1;
+        value = value * 16 + digit;
     }
     return value;
 }

@@ -14,7 +14,7 @@ void config_layer_missing(struct layers *l, struct str path, struct str because)
     struct str note = str_format(l->arena, "%.*s: %.*s: what it sets is not known", STR_ARG(path),
                                  STR_ARG(because));
     l->config->is_partial = true;
-    if (!str_list_has(&l->config->notes, note)) str_list_add(l->arena, &l->config->notes, note);
+    str_list_add_new(l->arena, &l->config->notes, note);
 }
 
 int config_layer_circle(struct layers *l, struct str from, const struct config_node *at,

@@ -16,20 +16,15 @@ static bool is_name(struct str text) {
     bool has_letter = false;
     for (ptrdiff_t i = 0; i < text.len; i++)
         has_letter = has_letter || (str_is_alnum(text.p[i]) && !str_is_digit(text.p[i]));
-    for (int i = 0; no_names[i]; i++) {
-        if (str_equal_nocase(text, str_of(no_names[i]))) return false;
-    }
-    return has_letter && text.len < TEXT_MOST && str_is_made_of(text, "-_./:") && text.p[0] != '.';
+    return !str_is_one_of_nocase(text, no_names) && has_letter && text.len < TEXT_MOST &&
+           str_is_made_of(text, "-_./:") && text.p[0] != '.';
 }
 
 // A key that tells a folder, a kind or a place of a model, not which one it is.
 static bool is_beside_model(struct str key) {
     static const char *const parts[] = {"dir",     "save", "output", "type",    "log",    "search",
                                         "archive", "hub_", "push",   "version", "format", NULL};
-    for (int i = 0; parts[i]; i++) {
-        if (str_find(key, str_of(parts[i])) >= 0) return true;
-    }
-    return false;
+    return str_has_one_of(key, parts);
 }
 
 static bool says_precision(struct reader *r, const struct entry *e, const struct scalar *s) {
@@ -115,10 +110,7 @@ static bool is_switch(struct str key) {
 
 // Of "amp: {enabled: true}" the section has the name.
 static struct str name_of(const struct entry *e) {
-    if (!is_switch(e->key->text)) return e->key->text;
-    ptrdiff_t dot = e->path.len;
-    while (dot > 0 && e->path.p[dot - 1] != '.') dot--;
-    return str_slice(e->path, dot, e->path.len);
+    return is_switch(e->key->text) ? str_last(e->path, '.') : e->key->text;
 }
 
 // A batch beside one of another name may be the batch of all micro-steps.
@@ -193,7 +185,7 @@ static struct wanted_list all_wanted(struct reader *r) {
         struct str_list every = {0};
         while (v->line <= 0 && role != CONFIG_PRECISION && places.len > 0)
             config_braces_expand(r->arena, str_cut(&places, ' '), &every);
-        for (ptrdiff_t i = 0; i < every.count; i++) want(r, &all, config_last_key(every.items[i]));
+        for (ptrdiff_t i = 0; i < every.count; i++) want(r, &all, str_last(every.items[i], '.'));
     }
     return all;
 }

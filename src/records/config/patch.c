@@ -14,7 +14,7 @@ void config_edits_add(struct arena *a, struct config_edits *edits, struct config
 }
 
 static void add_note(struct patch *p, struct str note) {
-    if (!str_list_has(&p->result.notes, note)) str_list_add(p->arena, &p->result.notes, note);
+    str_list_add_new(p->arena, &p->result.notes, note);
 }
 
 // --- May this value be replaced? -----------------------------------------------------------------

@@ -284,9 +284,3 @@ struct str config_node_text(struct arena *a, const struct config_node *n, char b
     }
     return buf_str(&all);
 }
-
-struct str config_last_key(struct str path) {
-    for (ptrdiff_t dot; (dot = str_find(path, STR("."))) >= 0;)
-        path = str_slice(path, dot + 1, path.len);
-    return path;
-}

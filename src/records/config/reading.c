@@ -145,8 +145,7 @@ static void note_origins(struct reader *r) {
     }
 }
 
-// --- Several files, several models, several devices
-// ------------------------------------------------
+// --- Several files, models, devices --------------------------------------------------------------
 
 static void find_bases(struct reader *r, const struct dialect *every) {
     // They are followed, where somebody reads them for us.

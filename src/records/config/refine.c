@@ -162,7 +162,7 @@ bool config_reader_sum(struct reader *r, struct str places, struct config_value 
         const int64_t number = part(r, place, &last);
         if (number < 1 || __builtin_add_overflow(sum, number, &sum)) return false;
         struct str name = place;
-        name = config_last_key(str_cut(&name, '='));
+        name = str_last(str_cut(&name, '='), '.');
         buf_format(&parts, "%s%.*s %lld%s", parts.count > 0 ? " and " : "", STR_ARG(name),
                    (long long)number, last.place.value ? "" : " (not said)");
     }

@@ -401,8 +401,7 @@ static struct str parent_of(struct str path) {
         while (end > 0 && path.p[end - 1] != '"') end--;
         return str_slice(path, 0, end > 1 ? end - 2 : 0);
     }
-    while (end > 0 && path.p[end - 1] != '.') end--;
-    return str_slice(path, 0, end > 0 ? end - 1 : 0);
+    return str_before_last(path, '.');
 }
 
 // A section that somebody trains from has these beside its batch.

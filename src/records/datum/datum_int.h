@@ -29,7 +29,6 @@ int datum_too_many(const struct datum_source *s, struct fail *why); // FAIL_INPU
 
 // Digits of base 16 only; of at most 8.
 bool datum_text_hex(struct str digits, uint32_t *ret);
-void datum_text_utf8(struct buf *b, uint32_t character);
 
 // Inside of the datum room: the commands of a shell script, variables put in (shell_word.c).
 

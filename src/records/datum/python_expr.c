@@ -161,9 +161,8 @@ static struct datum *map(struct module *m) {
 // --- Names ---------------------------------------------------------------------------------------
 
 static bool is_class(struct str name) {
-    ptrdiff_t dot = name.len;
-    while (dot > 0 && name.p[dot - 1] != '.') dot--;
-    return dot < name.len && name.p[dot] >= 'A' && name.p[dot] <= 'Z';
+    name = str_last(name, '.');
+    return name.len > 0 && name.p[0] >= 'A' && name.p[0] <= 'Z';
 }
 
 // "torch.optim.AdamW" is a class by its name, torch.bfloat16 a type; what else another program's
@@ -172,15 +171,10 @@ static struct datum *imported(struct module *m, struct datum *v) {
     if (!v->is_import || v->is_lazy) return v;
     const bool is_type = str_starts(v->text, STR("torch."));
     if (!is_class(v->text) && !is_type) return v;
-    struct str text = v->text;
-    while (!is_type && str_find(text, STR(".")) >= 0) str_cut(&text, '.');
-    if (is_type && is_class(text)) {
-        while (str_find(text, STR(".")) >= 0) str_cut(&text, '.');
-    }
     struct datum *name = datum_at(&m->py->data, v, v->line, v->column);
     name->kind = DATUM_TEXT;
     name->is_import = false;
-    name->text = text;
+    name->text = is_type && !is_class(v->text) ? v->text : str_last(v->text, '.');
     return name;
 }
 

@@ -11,8 +11,7 @@ static bool is_line_end(const struct module *m) {
 }
 
 static void note(struct module *m, struct str text) {
-    if (!str_list_has(&m->py->source->notes, text))
-        str_list_add(m->py->data.arena, &m->py->source->notes, text);
+    str_list_add_new(m->py->data.arena, &m->py->source->notes, text);
 }
 
 static struct datum *missing(struct module *m, struct str path, const char *because) {

@@ -172,7 +172,7 @@ static ptrdiff_t octal(struct str s, ptrdiff_t i, struct buf *b) {
     const ptrdiff_t begin = i;
     while (i < s.len && i < begin + 3 && s.p[i] >= '0' && s.p[i] < '8')
         c = c * 8 + (uint32_t)(s.p[i++] - '0');
-    datum_text_utf8(b, c);
+    buf_utf8(b, c);
     return i;
 }
 
@@ -193,7 +193,7 @@ static ptrdiff_t escape(struct str s, ptrdiff_t i, struct buf *b) {
     if (digits && i + 1 + digits <= s.len &&
         datum_text_hex(str_slice(s, i + 1, i + 1 + digits), &code) && code < 0x110000 &&
         (code < 0xD800 || code >= 0xE000)) {
-        datum_text_utf8(b, code);
+        buf_utf8(b, code);
         return i + 1 + digits;
     }
     buf_byte(b, '\\');

@@ -123,11 +123,8 @@ struct datum *datum_python_binary(struct module *m, struct str sign, const struc
 static bool read_digits(struct str s, int base, int64_t *ret) {
     *ret = 0;
     for (ptrdiff_t i = 0; i < s.len; i++) {
-        const char low = (char)(s.p[i] | 32);
+        const int d = str_hex(s.p[i]);
         if (s.p[i] == '_') continue;
-        const int d = str_is_digit(s.p[i])       ? s.p[i] - '0'
-                      : low >= 'a' && low <= 'f' ? low - 'a' + 10
-                                                 : 99;
         if (d >= base || __builtin_mul_overflow(*ret, base, ret) ||
             __builtin_add_overflow(*ret, d, ret))
             return false;

@@ -57,11 +57,7 @@ static struct datum *word_value(struct flags *f, const struct shell_word *w, str
 static void set(struct flags *f, struct str path, struct str spelled, struct datum *value,
                 const struct shell_word *w) {
     struct datum *map = f->map;
-    char *name = str_z(f->data->arena, path);
-    for (char *c = name; *c; c++) {
-        if (*c == '-') *c = '_';
-    }
-    struct str rest = str_of(name);
+    struct str rest = str_of(str_z_swapped(f->data->arena, path, '-', '_'));
     for (int i = 0; str_find(rest, STR(".")) >= 0 && i < 16; i++) {
         const struct str key = str_cut(&rest, '.');
         const struct datum_pair *p = datum_find(map, key);

@@ -150,10 +150,8 @@ int datum_source_check(const struct datum_source *s, struct fail *why) {
 // "a/b/c.py" and "../d.py" give "a/d.py".
 struct str datum_source_beside(struct arena *a, struct str name, struct str reference) {
     struct str_list parts = {0};
-    ptrdiff_t folder = name.len;
-    while (folder > 0 && name.p[folder - 1] != '/') folder--;
     if (str_starts(reference, STR("/"))) return reference;
-    struct str both[] = {str_slice(name, 0, folder), reference};
+    struct str both[] = {str_before_last(name, '/'), reference};
     for (int i = 0; i < 2; i++) {
         while (both[i].p && both[i].len > 0) {
             const struct str part = str_cut(&both[i], '/');

@@ -37,38 +37,14 @@ bool datum_toml_line_end(struct toml *t) {
 
 // --- Strings -------------------------------------------------------------------------------------
 
-static int digit_of(char c) {
-    const char low = (char)(c | 32);
-    if (str_is_digit(c)) return c - '0';
-    return low >= 'a' && low <= 'f' ? low - 'a' + 10 : 99;
-}
-
 bool datum_text_hex(struct str digits, uint32_t *ret) {
     *ret = 0;
     for (ptrdiff_t i = 0; i < digits.len; i++) {
-        const int d = digit_of(digits.p[i]);
+        const int d = str_hex(digits.p[i]);
         if (d > 15) return false;
         *ret = *ret * 16 + (uint32_t)d;
     }
     return true;
-}
-
-void datum_text_utf8(struct buf *b, uint32_t c) {
-    if (c < 0x80) {
-        buf_byte(b, (char)c);
-    } else if (c < 0x800) {
-        buf_byte(b, (char)(0xC0 | c >> 6));
-        buf_byte(b, (char)(0x80 | (c & 63)));
-    } else if (c < 0x10000) {
-        buf_byte(b, (char)(0xE0 | c >> 12));
-        buf_byte(b, (char)(0x80 | (c >> 6 & 63)));
-        buf_byte(b, (char)(0x80 | (c & 63)));
-    } else {
-        buf_byte(b, (char)(0xF0 | c >> 18));
-        buf_byte(b, (char)(0x80 | (c >> 12 & 63)));
-        buf_byte(b, (char)(0x80 | (c >> 6 & 63)));
-        buf_byte(b, (char)(0x80 | (c & 63)));
-    }
 }
 
 static int escape_unicode(struct toml *t, struct buf *b, int digits) {
@@ -78,7 +54,7 @@ static int escape_unicode(struct toml *t, struct buf *b, int digits) {
         (c >= 0xD800 && c < 0xE000))
         return datum_toml_fail(t, t->at, "\\%c and %d hexadecimal digits of a character expected",
                                digits == 4 ? 'u' : 'U', digits);
-    datum_text_utf8(b, c);
+    buf_utf8(b, c);
     t->at += digits;
     return 0;
 }
@@ -229,7 +205,7 @@ static bool plain_digits(struct arena *a, struct str s, struct str *ret) {
             continue;
         }
         const int most = is_hex ? 15 : 9;
-        if (i == 0 || i + 1 == s.len || digit_of(s.p[i - 1]) > most || digit_of(s.p[i + 1]) > most)
+        if (i == 0 || i + 1 == s.len || str_hex(s.p[i - 1]) > most || str_hex(s.p[i + 1]) > most)
             return false;
     }
     *ret = buf_str(&b);
@@ -251,7 +227,7 @@ static bool integer(struct str s, int64_t *ret, bool *ret_too_large) {
     }
     *ret = 0;
     for (ptrdiff_t i = 0; i < s.len; i++) {
-        const int d = digit_of(s.p[i]);
+        const int d = str_hex(s.p[i]);
         if (d >= base) return false;
         *ret_too_large = *ret_too_large || __builtin_mul_overflow(*ret, base, ret) ||
                          __builtin_sub_overflow(*ret, d, ret);

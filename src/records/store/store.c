@@ -49,9 +49,8 @@ int store_add(struct store *s, const struct store_run *run, int64_t *ret_id, str
     return rc;
 }
 
-int store_find(struct store *s, struct arena *a, const struct store_filter *filter,
-               struct store_run **ret_runs, ptrdiff_t *ret_count, struct fail *why) {
-    struct store_query q = store_query_of(a, filter, s->engine->is_lateral);
+static int find(struct store *s, struct arena *a, struct store_query q, struct store_run **ret_runs,
+                ptrdiff_t *ret_count, struct fail *why) {
     struct store_found found = {0};
     int rc = s->engine->find(s, a, &q, &found, why);
     *ret_runs = found.items;
@@ -59,15 +58,16 @@ int store_find(struct store *s, struct arena *a, const struct store_filter *filt
     return rc;
 }
 
+int store_find(struct store *s, struct arena *a, const struct store_filter *filter,
+               struct store_run **ret_runs, ptrdiff_t *ret_count, struct fail *why) {
+    return find(s, a, store_query_of(a, filter, s->engine->is_lateral), ret_runs, ret_count, why);
+}
+
 int store_grouped(struct store *s, struct arena *a, enum store_group by, int64_t since_ms,
                   int64_t busy_since_ms, int64_t limit, struct store_run **ret_runs,
                   ptrdiff_t *ret_count, struct fail *why) {
-    struct store_query q = store_query_of_groups(a, by, since_ms, busy_since_ms, limit);
-    struct store_found found = {0};
-    int rc = s->engine->find(s, a, &q, &found, why);
-    *ret_runs = found.items;
-    *ret_count = found.count;
-    return rc;
+    return find(s, a, store_query_of_groups(a, by, since_ms, busy_since_ms, limit), ret_runs,
+                ret_count, why);
 }
 
 int store_count(struct store *s, struct store_number *ret, struct fail *why) {

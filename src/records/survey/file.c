@@ -158,11 +158,8 @@ static int read_record(const struct reader *r, struct str line, struct survey_re
 }
 
 static bool is_marker(struct str line) {
-    static const char *const markers[] = {"<<<<<<<", "=======", ">>>>>>>", "|||||||"};
-    for (size_t i = 0; i < sizeof markers / sizeof *markers; i++) {
-        if (str_starts(line, str_of(markers[i]))) return true;
-    }
-    return false;
+    static const char *const markers[] = {"<<<<<<<", "=======", ">>>>>>>", "|||||||", NULL};
+    return str_starts_one_of(line, markers);
 }
 
 static int check_markers(struct reader *r, struct str text) {

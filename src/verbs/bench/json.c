@@ -106,7 +106,7 @@ json_t *bench_json(struct grid *b) {
     return json_pack("{s:o, s:{s:o, s:o, s:o}, s:o, s:o, s:o, s:o, s:o, s:I}", "rows", rows, "best",
                      "throughput", best_json(b, b->best.throughput), "efficiency",
                      best_json(b, b->best.efficiency), "recommended", recommended_json(b),
-                     "diagnosis", findings_json(b), "notes", answer_notes_json(&b->notes), "device",
+                     "diagnosis", findings_json(b), "notes", json_texts(&b->notes), "device",
                      device_json(b->place), "command", json_text(b->title), "reason",
                      json_text(b->reason), "ranks", (json_int_t)b->ranks);
 }

@@ -91,7 +91,7 @@ static void note_stand_ins(const struct matrix *m, struct str_list *notes) {
             m->check->arena, "%.*s at %lld: a recording of a larger one stands in, so more may fit",
             STR_ARG(m->rows[i / m->cards.count].model),
             (long long)(p->image_size > 0 ? p->image_size : p->sequence_length));
-        if (!str_list_has(notes, note)) str_list_add(m->check->arena, notes, note);
+        str_list_add_new(m->check->arena, notes, note);
     }
 }
 
@@ -106,8 +106,7 @@ static void collect_notes(const struct matrix *m, struct str_list *notes) {
         STR_ARG(q->plan.optimizer.len ? q->plan.optimizer : STR("adamw, or the tape's own")));
     for (ptrdiff_t i = 0; i < m->row_count * m->cards.count; i++) {
         const struct matrix_cell *cell = &m->cells[i];
-        if (!cell->is_known && !str_list_has(notes, cell->why))
-            str_list_add(q->arena, notes, cell->why);
+        if (!cell->is_known) str_list_add_new(q->arena, notes, cell->why);
         is_of_bf16 |= cell->is_known && cell->answer.plan.precision == PLAN_BF16;
     }
     if (is_of_bf16 && !q->has_config && !q->precision_fixed)
@@ -121,10 +120,6 @@ static void collect_notes(const struct matrix *m, struct str_list *notes) {
             "its states; infer: the model alone"));
 }
 
-static json_t *known_size(int64_t size) {
-    return size > 0 ? json_integer(size) : json_null();
-}
-
 static json_t *cell_json(const struct matrix *m, ptrdiff_t row, ptrdiff_t column) {
     const struct matrix_cell *cell = &m->cells[row * m->cards.count + column];
     const struct answer *x = &cell->answer;
@@ -132,8 +127,8 @@ static json_t *cell_json(const struct matrix *m, ptrdiff_t row, ptrdiff_t column
     bool fits = cell->is_known && x->fits;
     return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "model",
                      json_text(m->rows[row].model), "use", check_matrix_use_name(m->rows[row].use),
-                     "image_size", known_size(cell->is_known ? x->plan.image_size : 0),
-                     "sequence_length", known_size(cell->is_known ? x->plan.sequence_length : 0),
+                     "image_size", json_size(cell->is_known ? x->plan.image_size : 0),
+                     "sequence_length", json_size(cell->is_known ? x->plan.sequence_length : 0),
                      "card", json_text(gpu->key), "name", json_text(gpu->name), "batch_size",
                      fits ? json_integer(x->plan.batch) : json_null(), "verdict",
                      json_text(str_of(verdict(cell))), "precision",
@@ -147,8 +142,7 @@ static json_t *matrix_json(const struct matrix *m) {
     for (ptrdiff_t i = 0; i < m->row_count * m->cards.count; i++) {
         json_array_append_new(cells, cell_json(m, i / m->cards.count, i % m->cards.count));
     }
-    return json_pack("{s:o, s:o}", "matrix", cells, "notes",
-                     answer_notes_json(&m->check->question.notes));
+    return json_pack("{s:o, s:o}", "matrix", cells, "notes", json_texts(&m->check->question.notes));
 }
 
 static struct str markdown_text(const struct matrix *m) {

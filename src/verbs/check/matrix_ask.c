@@ -68,14 +68,7 @@ static void find_models(struct matrix *m) {
     bool wants_all = m->models.count == 0;
     for (ptrdiff_t i = 0; wants_all && i < q->store.count; i++) {
         struct str model = tape_store_at(&q->store, i)->header.model;
-        if (!str_list_has(&m->models, model)) str_list_add(q->arena, &m->models, model);
-    }
-}
-
-static void add_catalogue(struct question *q, struct question_gpus *cards) {
-    for (ptrdiff_t i = 0; i < q->gpus.count; i++) {
-        question_place(q, q->gpus.gpus[i],
-                       arena_push(q->arena, &cards->items, &cards->count, &cards->capacity));
+        str_list_add_new(q->arena, &m->models, model);
     }
 }
 
@@ -84,7 +77,8 @@ static int find_cards(struct matrix *m, struct fail *why) {
     struct check *c = m->check;
     const struct check_options *o = c->options;
     struct question_gpus team = {0};
-    if (o->gpus && str_is(str_of(o->gpus), "all")) return add_catalogue(&c->question, &m->cards), 0;
+    if (o->gpus && str_is(str_of(o->gpus), "all"))
+        return question_gpus_every(&c->question, &m->cards), 0;
     if (o->gpus) return question_gpus_named(&c->question, o->gpus, &m->cards, why);
     int rc = question_gpus_here(&c->question, NULL, o->machine, &m->cards, why);
     if (rc == 0) rc = question_gpus_of_team(&c->question, &team, why);

@@ -11,8 +11,6 @@
 #include <math.h>
 
 static const enum show_tone tones[] = {SHOW_GOOD, SHOW_PLAIN, SHOW_DIM, SHOW_WARN, SHOW_BAD};
-// The contract's words; a note is nothing wrong.
-static const char *const statuses[] = {"ok", "ok", "unknown", "warn", "fail"};
 
 bool check_is_well(const struct check *c) {
     for (ptrdiff_t i = 0; i < c->findings.count; i++) {
@@ -366,13 +364,9 @@ void check_show(struct check *c, struct show_style style, struct buf *out) {
 
 // --- The document --------------------------------------------------------------------------------
 
-static json_t *finding_json(const struct check *c, const struct finding *f) {
-    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o}", "id", f->id, "status",
-                     statuses[f->severity], "severity", finding_severity_name(f->severity), "card",
-                     f->card < 0 ? json_null()
-                                 : json_integer(c->facts.devices.cards[f->card].index),
-                     "what", f->what, "value", json_text(f->value), "evidence",
-                     json_text(f->evidence), "remedy", json_text(f->remedy));
+// A GPU as the driver numbers it; -1: the machine.
+static int index_of(const struct check *c, int card) {
+    return card < 0 ? -1 : c->facts.devices.cards[card].index;
 }
 
 static json_t *advice_json(const struct check *c, const struct check_advice *d) {
@@ -380,29 +374,27 @@ static json_t *advice_json(const struct check *c, const struct check_advice *d) 
     bool fits = x && x->fits;
     return json_pack(
         "{s:s, s:o, s:o, s:o, s:b, s:o, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o}", "device",
-        d->card < 0 ? "cpu" : "cuda", "card",
-        d->card < 0 ? json_null() : json_integer(c->facts.devices.cards[d->card].index), "name",
+        d->card < 0 ? "cpu" : "cuda", "card", json_count(index_of(c, d->card)), "name",
         d->card < 0 ? json_text(c->facts.cpu.name)
                     : json_text(str_of(c->facts.devices.cards[d->card].facts.name)),
         "precision", json_text(check_precision_text(d)), "tf32", d->tf32, "num_workers",
-        d->workers >= 0 ? json_integer(d->workers) : json_null(), "pin_memory", d->pin_memory,
-        "channels_last", d->channels_last, "compile", d->compile, "cudnn_benchmark",
-        d->cudnn_benchmark, "batch_size", fits ? json_integer(x->plan.batch) : json_null(),
-        "accumulation", fits ? json_integer(x->plan.accumulation) : json_null(), "forecast",
+        json_count(d->workers), "pin_memory", d->pin_memory, "channels_last", d->channels_last,
+        "compile", d->compile, "cudnn_benchmark", d->cudnn_benchmark, "batch_size",
+        fits ? json_integer(x->plan.batch) : json_null(), "accumulation",
+        fits ? json_integer(x->plan.accumulation) : json_null(), "forecast",
         x ? answer_json(x) : json_null(), "why_no_forecast", json_text(d->why_no_answer));
 }
 
 static json_t *card_json(const struct check *c, int i) {
     const struct device_card *d = &c->facts.devices.cards[i];
     const struct rules_support *s = &c->supports[i];
-    return json_pack(
-        "{s:i, s:o, s:b, s:s, s:o, s:o, s:o, s:o, s:o}", "index", d->index, "name",
-        json_text(str_of(d->facts.name)), "mig", d->is_mig, "state", device_state_name(d->state),
-        "tier", json_text(s->tier), "compute_capability",
-        s->compute_capability > 0 ? json_real(s->compute_capability / 10.0) : json_null(),
-        "total_bytes", json_size(d->now.total_bytes), "free_bytes",
-        d->now.free_bytes >= 0 ? json_integer(d->now.free_bytes) : json_null(), "used_bytes",
-        d->now.used_bytes >= 0 ? json_integer(d->now.used_bytes) : json_null());
+    return json_pack("{s:i, s:o, s:b, s:s, s:o, s:o, s:o, s:o, s:o}", "index", d->index, "name",
+                     json_text(str_of(d->facts.name)), "mig", d->is_mig, "state",
+                     device_state_name(d->state), "tier", json_text(s->tier), "compute_capability",
+                     s->compute_capability > 0 ? json_real(s->compute_capability / 10.0)
+                                               : json_null(),
+                     "total_bytes", json_size(d->now.total_bytes), "free_bytes",
+                     json_count(d->now.free_bytes), "used_bytes", json_count(d->now.used_bytes));
 }
 
 static json_t *machine_json(const struct check *c) {
@@ -420,7 +412,8 @@ static json_t *machine_json(const struct check *c) {
 json_t *check_json(struct check *c) {
     json_t *findings = json_array(), *each = json_array();
     for (ptrdiff_t i = 0; i < c->findings.count; i++) {
-        json_array_append_new(findings, finding_json(c, &c->findings.items[i]));
+        const struct finding *f = &c->findings.items[i];
+        json_array_append_new(findings, finding_json(f, index_of(c, f->card)));
     }
     for (int i = 0; i < c->advice_count; i++) {
         json_array_append_new(each, advice_json(c, &c->advice[i]));
@@ -428,5 +421,5 @@ json_t *check_json(struct check *c) {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "machine", machine_json(c), "findings",
                      findings, "rates", check_microbench_json(c), "recommended",
                      advice_json(c, &c->advice[0]), "recommended_by_card", each, "notes",
-                     answer_notes_json(&c->question.notes), "exit", check_is_well(c) ? 0 : 1);
+                     json_texts(&c->question.notes), "exit", check_is_well(c) ? 0 : 1);
 }

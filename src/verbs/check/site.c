@@ -26,16 +26,6 @@ static bool is_there(struct arena *a, struct str folder, const char *name) {
     return os_exists(str_format(a, "%.*s/%s", STR_ARG(folder), name).p);
 }
 
-static struct str parent_of(struct str path) {
-    ptrdiff_t end = path.len;
-    while (end > 1 && path.p[end - 1] != '/') end--;
-    return str_slice(path, 0, end > 1 ? end - 1 : end);
-}
-
-static struct str last_of(struct str path) {
-    return str_slice(path, parent_of(path).len > 1 ? parent_of(path).len + 1 : 1, path.len);
-}
-
 static void add_folder(struct site *s, struct str folder, int depth);
 
 // The lines of a .pth file that are folders (site.addpackage).
@@ -101,8 +91,8 @@ static bool takes_system(struct str settings) {
 // pyvenv.cfg is beside the program or one folder up.
 static bool add_environment(struct site *s) {
     struct arena *a = s->arena;
-    struct str folder = parent_of(s->program), above = parent_of(folder);
-    struct str base = parent_of(parent_of(s->real));
+    struct str folder = os_parent(s->program), above = os_parent(folder);
+    struct str base = os_parent(os_parent(s->real));
     const bool beside = is_there(a, folder, "pyvenv.cfg");
     if (!beside && !is_there(a, above, "pyvenv.cfg")) return add_base(s, base);
     struct str root = beside ? folder : above;
@@ -117,21 +107,21 @@ static bool add_environment(struct site *s) {
 // in this folder or one above, or of pyenv's own file (pyenv 2.6, "Understanding Python version
 // selection"). As it is when it is no shim; empty: a version that is not there by that name.
 static struct str behind_shim(struct arena *a, struct str program) {
-    struct str shims = parent_of(program), root = parent_of(shims), names;
+    struct str shims = os_parent(program), root = os_parent(shims), names;
     char folder[4096];
-    if (!str_is(last_of(shims), "shims") || !is_there(a, root, "versions")) return program;
+    if (!str_is(str_last(shims, '/'), "shims") || !is_there(a, root, "versions")) return program;
     names = str_trim(str_of(getenv("PYENV_VERSION")));
     struct str at = str_of(getcwd(folder, sizeof folder));
     while (names.len == 0 && at.len > 0) {
         names = str_trim(os_read_below(a, str_z(a, at), "/.python-version", READ_MAX));
-        at = at.len > 1 ? parent_of(at) : (struct str){0};
+        at = at.len > 1 ? os_parent(at) : (struct str){0};
     }
     if (names.len == 0) names = str_trim(os_read_below(a, str_z(a, root), "/version", READ_MAX));
     struct str name = str_line(&names);
     name = str_cut(&name, ' ');
     name = str_cut(&name, ':');
     struct str path = str_format(a, "%.*s/versions/%.*s/bin/%.*s", STR_ARG(root), STR_ARG(name),
-                                 STR_ARG(last_of(program)));
+                                 STR_ARG(str_last(program, '/')));
     return name.len > 0 && os_exists(path.p) ? path : (struct str){0};
 }
 
@@ -142,7 +132,7 @@ static bool find_folders(struct site *s, const char *python) {
     char *real = s->program.len > 0 && !(home && *home) ? realpath(s->program.p, NULL) : NULL;
     s->real = str_copy(a, str_of(real));
     free(real);
-    struct str head = {0}, name = s->real.len > 0 ? last_of(s->real) : (struct str){0};
+    struct str head = {0}, name = str_last(s->real, '/');
     struct fail why = {0};
     if (!str_starts(name, STR("python3.")) ||
         os_read_head(a, str_z(a, s->real), 4, &head, &why) < 0)

@@ -113,9 +113,8 @@ void check_topology_show(const struct check *c, struct show_style style, struct 
 
 static json_t *spot_json(const struct device_spot *s) {
     return json_pack("{s:i, s:o, s:o, s:i, s:i}", "card", s->index, "numa_node",
-                     s->numa_node >= 0 ? json_integer(s->numa_node) : json_null(), "cpus",
-                     json_text(str_of(s->cpus)), "nvlinks_up", device_topology_up(s), "nvlinks",
-                     device_topology_all(s));
+                     json_count(s->numa_node), "cpus", json_text(str_of(s->cpus)), "nvlinks_up",
+                     device_topology_up(s), "nvlinks", device_topology_all(s));
 }
 
 static json_t *pair_json(struct arena *a, const struct device_topology *t, int i, int j) {

@@ -64,7 +64,7 @@ json_t *compare_json(const struct compare *c, bool is_whole) {
     json_t *o = json_pack("{s:o, s:I, s:o}", "metrics", metrics, "pairs", (json_int_t)c->pairs,
                           "report", json_text(first));
     if (o && c->cost.is_asked) json_object_set_new(o, "cost", cost_json(&c->cost));
-    if (o && c->notes.count > 0) json_object_set_new(o, "notes", answer_notes_json(&c->notes));
+    if (o && c->notes.count > 0) json_object_set_new(o, "notes", json_texts(&c->notes));
     if (!o || !is_whole) return o;
     json_object_set_new(o, "device", json_text(c->device));
     json_object_set_new(o, "command", json_text(c->command));

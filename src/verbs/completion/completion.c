@@ -122,7 +122,7 @@ static void print_models(struct arena *a) {
             struct str name = tape_store_at(&store, i)->header.model;
             ptrdiff_t colon = str_find(name, STR(":"));
             name = str_slice(name, colon + 1, name.len);
-            if (!str_list_has(&names, name)) str_list_add(a, &names, name);
+            str_list_add_new(a, &names, name);
         }
     }
     for (ptrdiff_t i = 0; i < names.count; i++) out_say(stdout, "%.*s\n", STR_ARG(names.items[i]));

@@ -76,7 +76,6 @@ int doctor_reading_steps_end(struct doctor_reading *r, struct fail *why);
 int doctor_reading_watch_line(struct doctor_reading *r, struct str line, struct fail *why);
 int doctor_reading_csv_line(struct doctor_reading *r, struct str line, struct fail *why);
 int doctor_reading_watch_end(struct doctor_reading *r, struct fail *why);
-void doctor_figures_add(struct doctor_figures *f, double value); // NaN is not kept
 double doctor_figures_median(const struct doctor_figures *f);
 // One reading of one GPU: the share of the time that it was busy, MiB; NaN: not said. One of a GPU
 // on which nothing runs (the others of a machine, the time before the training) is only counted.

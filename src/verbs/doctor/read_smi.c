@@ -103,13 +103,9 @@ static double number_of(struct str cell) {
 
 // "0x0000000000000024"
 static unsigned bits_of(struct str hexadecimal) {
-    static const char digits[] = "0123456789abcdef";
     unsigned value = 0;
-    for (ptrdiff_t i = 2; i < hexadecimal.len; i++) {
-        const char *digit = strchr(digits, tolower((unsigned char)hexadecimal.p[i]));
-        if (!digit || !*digit) break;
-        value = value << 4 | (unsigned)(digit - digits);
-    }
+    for (ptrdiff_t i = 2; i < hexadecimal.len && str_hex(hexadecimal.p[i]) < 16; i++)
+        value = value << 4 | (unsigned)str_hex(hexadecimal.p[i]);
     return value;
 }
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-void doctor_figures_add(struct doctor_figures *f, double value) {
+static void add(struct doctor_figures *f, double value) { // NaN is not kept
     if (!isnan(value)) f->values[f->seen++ % DOCTOR_READING_KEPT] = value;
 }
 
@@ -25,8 +25,8 @@ void doctor_gauges_add(struct doctor_reading *r, double utilisation, double used
         r->empty++;
         return;
     }
-    doctor_figures_add(&r->utilisation, utilisation);
-    doctor_figures_add(&r->memory, used_mib / total_mib);
+    add(&r->utilisation, utilisation);
+    add(&r->memory, used_mib / total_mib);
 }
 
 static enum finding_severity severity_named(const char *name) {

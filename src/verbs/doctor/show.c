@@ -206,15 +206,13 @@ static json_t *cause_json(struct doctor *d, const struct cause *c) {
 }
 
 int doctor_print_json(struct doctor *d, struct fail *why) {
-    json_t *causes = json_array(), *notes = json_array();
+    json_t *causes = json_array();
     for (ptrdiff_t i = 0; i < d->causes.count; i++) {
         json_array_append_new(causes, cause_json(d, &d->causes.items[i]));
     }
-    for (ptrdiff_t i = 0; i < d->notes.count; i++) {
-        json_array_append_new(notes, json_text(d->notes.items[i]));
-    }
-    json_t *document = json_pack("{s:o, s:o, s:o, s:o}", "source", json_text(d->source), "kind",
-                                 json_text(d->kind), "causes", causes, "notes", notes);
+    json_t *document =
+        json_pack("{s:o, s:o, s:o, s:o}", "source", json_text(d->source), "kind",
+                  json_text(d->kind), "causes", causes, "notes", json_texts(&d->notes));
     if (d->snapshot && json_object_set_new(document, "snapshot", doctor_snapshot_json(d)) < 0)
         return json_print(NULL, why);
     return json_print(document, why);

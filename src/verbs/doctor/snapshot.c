@@ -178,11 +178,11 @@ static void note_replay(struct doctor *d, const struct death *x) {
         str_list_format(d->arena, &d->notes,
                         "the simulator does not support all of the file's settings (%.*s)",
                         STR_ARG(x->conf_unread));
-    if (x->batch > 0 && x->tape.fixed_bytes > 0)
+    if (x->batch > 0 && x->fixed_bytes > 0)
         str_list_format(d->arena, &d->notes,
                         "%.*s of activations have sizes that %lld does not divide: they "
                         "count as constant for other batches",
-                        STR_ARG(bytes(d, x->tape.fixed_bytes)), (long long)x->batch);
+                        STR_ARG(bytes(d, x->fixed_bytes)), (long long)x->batch);
     if (x->batch_count > 0)
         str_list_format(d->arena, &d->notes,
                         "a smaller batch is only known to get past this point: the file does not "

@@ -2,15 +2,6 @@
 // Logs that Windows PowerShell's ">" wrote: UTF-16, to be read as UTF-8.
 #include "verbs/doctor/doctor.h"
 
-static void add(struct buf *b, uint32_t c) {
-    static const unsigned char heads[] = {0, 0, 0xc0, 0xe0, 0xf0};
-    int count = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-    for (int i = 0; i < count; i++) {
-        uint32_t bits = c >> (6 * (count - 1 - i));
-        buf_byte(b, (char)(i == 0 ? heads[count] | bits : 0x80 | (bits & 0x3f)));
-    }
-}
-
 static bool is_half(uint32_t unit, uint32_t first) {
     return (unit & 0xfc00) == first;
 }
@@ -26,7 +17,7 @@ struct str doctor_utf16(struct doctor_utf16 *u, struct str bytes) {
         if (unit == mark || u->half) continue;
         if (is_half(unit, low))
             unit = before ? 0x10000 + ((before - high) << 10) + (unit - low) : broken;
-        add(&u->text, unit);
+        buf_utf8(&u->text, unit);
     }
     return buf_str(&u->text);
 }

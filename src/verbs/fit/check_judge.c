@@ -239,8 +239,7 @@ static int open_question(struct fit_check *c, const char *config, int64_t ranks,
 // What a GPU's name was taken for concerns every config: said once.
 static void move_notes(struct fit_check *c, struct question *q, ptrdiff_t from) {
     for (ptrdiff_t i = from; i < q->notes.count; i++) {
-        if (!str_list_has(&c->notes, q->notes.items[i]))
-            str_list_add(c->arena, &c->notes, q->notes.items[i]);
+        str_list_add_new(c->arena, &c->notes, q->notes.items[i]);
     }
     q->notes.count = from;
 }

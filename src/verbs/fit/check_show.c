@@ -144,7 +144,7 @@ static void add_notes(const struct fit_check *c, struct show_style style, struct
             struct str note = row->question->notes.items[k];
             if (str_starts(note, STR(QUESTION_NOT_MODELLED))) continue;
             note = str_format(c->arena, "%.*s: %.*s", STR_ARG(row->config), STR_ARG(note));
-            if (!str_list_has(&notes, note)) str_list_add(c->arena, &notes, note);
+            str_list_add_new(c->arena, &notes, note);
         }
     }
     if (notes.count > 0) buf_byte(out, '\n');
@@ -198,7 +198,7 @@ static json_t *row_json(const struct fit_check *c, const struct fit_check_row *r
         json_object_set_new(object, "lock", row->lock ? json_string(row->lock) : json_null());
         json_object_set_new(object, "locked", known_json(&row->locked));
     }
-    json_object_set_new(object, "notes", answer_notes_json(&row->notes));
+    json_object_set_new(object, "notes", json_texts(&row->notes));
     return object;
 }
 
@@ -209,6 +209,6 @@ int fit_check_json(const struct fit_check *c, struct fail *why) {
     return json_print(json_pack("{s:i, s:o, s:i, s:i, s:i, s:i, s:o}", "gate", 1, "results",
                                 results, "passed", c->passed, "failed", c->failed, "not_judged",
                                 c->unjudged, "not_as_locked", c->drifted, "notes",
-                                answer_notes_json(&c->notes)),
+                                json_texts(&c->notes)),
                       why);
 }

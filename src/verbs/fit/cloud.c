@@ -217,7 +217,7 @@ static int print_json(struct fit_cloud *c, const struct fit_cloud_engine *engine
     json_t *document = answer_document(c->q, answer, 1);
     json_t *own = json_pack("{s:I, s:I, s:o, s:o, s:o}", "gpus_of_node", (json_int_t)c->gpus,
                             "nodes", (json_int_t)c->nodes, "gpus", rows_json(c), "notes",
-                            answer_notes_json(&c->notes), "spec", spec ? spec : json_null());
+                            json_texts(&c->notes), "spec", spec ? spec : json_null());
     if (document) json_object_set_new(document, engine->name, own);
     return json_print(document, why);
 }

@@ -50,10 +50,8 @@ static int64_t memory_above(const struct fit_cloud *c) {
 static struct str product_of(struct arena *a, struct str name) {
     ptrdiff_t more = str_find(name, STR(" ("));
     struct str label = str_copy(a, more < 0 ? name : str_slice(name, 0, more));
-    char *text = str_z(a, label);
-    for (char *p = text; *p; p++)
-        if (*p == ' ') *p = '-';
-    return str_slice(str_of(text), 0, label.len < LABEL_MOST ? label.len : LABEL_MOST);
+    return str_slice(str_of(str_z_swapped(a, label, ' ', '-')), 0,
+                     label.len < LABEL_MOST ? label.len : LABEL_MOST);
 }
 
 static json_t *products(const struct fit_cloud *c) {

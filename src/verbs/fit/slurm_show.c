@@ -169,7 +169,7 @@ static json_t *row_json(const struct fit_slurm *s, const struct fit_slurm_row *r
     return json_pack(
         "{s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:o}", "type",
         json_text(t->name), "gpu", gpu, "gpus", (json_int_t)t->gpus, "nodes", (json_int_t)t->nodes,
-        "nodes_away", (json_int_t)t->nodes_away, "partitions", answer_notes_json(&t->partitions),
+        "nodes_away", (json_int_t)t->nodes_away, "partitions", json_texts(&t->partitions),
         "batch_size", json_size(row->answer ? row->answer->plan.batch : 0), "expected_bytes",
         json_size(expected_bytes(row)), "verdict", row->verdict, "taken", row == s->chosen,
         "reason", json_text(row->reason), "usd_per_hour",

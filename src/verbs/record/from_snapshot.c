@@ -35,13 +35,13 @@ static int batches_of(struct arena *a, const struct record_snapshots *o, int fil
 static int tape_of(struct arena *a, struct str file, struct tape *ret, struct fail *why) {
     struct snapshot *s = arena_new(a, struct snapshot, 1);
     struct snapshot_history *h = arena_new(a, struct snapshot_history, 1);
-    struct snapshot_tape_notes notes;
+    int64_t fixed_bytes;
     struct snapshot_tape_options whole = {.whole = true};
     int rc = snapshot_read(a, str_z(a, file), s, why), gpu = 0;
     if (rc < 0) return rc;
     while (gpu + 1 < s->trace_count && s->traces[gpu].count == 0) gpu++;
     snapshot_look(a, s, gpu, h);
-    rc = snapshot_tape(a, h, &whole, ret, &notes, why);
+    rc = snapshot_tape(a, h, &whole, ret, &fixed_bytes, why);
     if (rc == 0 && s->trace_count > gpu + 1)
         out_say(stderr, "batchfit: %.*s: several GPUs; the tape is of GPU %d\n", STR_ARG(file),
                 gpu);
@@ -91,11 +91,7 @@ static int join(struct tape *t, const struct tape *other, const int64_t *batches
 
 static struct str header_name(struct arena *a, const struct record_snapshots *o, struct str file) {
     if (o->name) return str_of(o->name);
-    for (ptrdiff_t i = file.len; i > 0; i--) {
-        if (file.p[i - 1] == '/')
-            return str_format(a, "snapshot:%.*s", (int)(file.len - i), file.p + i);
-    }
-    return str_format(a, "snapshot:%.*s", STR_ARG(file));
+    return str_format(a, "snapshot:%.*s", STR_ARG(str_last(file, '/')));
 }
 
 int record_from_snapshot(struct arena *a, const struct record_snapshots *o, const char *output,

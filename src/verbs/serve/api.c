@@ -229,8 +229,7 @@ static const char *type_of(const char *name) {
 static struct http_page *answer_file(void *context, const struct http_request *r) {
     const struct data_file *file = r->route->of;
     struct serve *s = context;
-    struct str text = {(const char *)file->begin, file->end - file->begin};
-    return http_page_static(s->http, type_of(file->name), text);
+    return http_page_static(s->http, type_of(file->name), data_text(file));
 }
 
 static struct http_page *answer_no_page(void *context, const struct http_request *r) {

@@ -32,7 +32,7 @@ enum serve_cache {
     SERVE_CACHES
 };
 
-struct serve_fleet; // fleet.h
+struct serve_fleet; // fleet.c
 struct serve {
     struct arena scratch; // of one answer
     const struct serve_options *options;

@@ -199,6 +199,6 @@ int team_cost_json(const struct team_cost *c, struct fail *why) {
     return json_print(json_pack("{s:o, s:f, s:o, s:o, s:o, s:o}", "results", results, "samples",
                                 c->samples, "deadline_hours", json_number(deadline), "cheapest",
                                 cheapest, "not_modelled", answer_not_modelled_json(c->q), "notes",
-                                answer_notes_json(&c->q->notes)),
+                                json_texts(&c->q->notes)),
                       why);
 }

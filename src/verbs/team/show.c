@@ -361,6 +361,6 @@ int team_collect_print_json(const struct team_collect *c, const char *settings, 
                                 json_size(c->asked.effective), "is_same_effective",
                                 c->merged.differing == 0, "cards", cards, "machines", json_parts(c),
                                 "left_out", json_left(c), "settings", json_text(str_of(settings)),
-                                "notes", answer_notes_json(&notes)),
+                                "notes", json_texts(&notes)),
                       why);
 }

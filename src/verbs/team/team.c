@@ -60,14 +60,6 @@ static const struct cli_row rows[] = {
     {.name = NULL},
 };
 
-static int every_card(struct question *q, struct question_gpus *cards) {
-    for (ptrdiff_t i = 0; i < q->gpus.count; i++) {
-        question_place(q, q->gpus.gpus[i],
-                       arena_push(q->arena, &cards->items, &cards->count, &cards->capacity));
-    }
-    return 0;
-}
-
 // The config's, else those of the settings file that is to be written.
 static int own_cards(struct question *q, const struct team_options *o, struct question_gpus *cards,
                      struct fail *why) {
@@ -81,7 +73,7 @@ static int own_cards(struct question *q, const struct team_options *o, struct qu
 static int find_cards(struct question *q, const struct team_options *o, struct question_gpus *cards,
                       struct fail *why) {
     if (!o->gpus) return own_cards(q, o, cards, why);
-    if (str_is(str_of(o->gpus), "all")) return every_card(q, cards);
+    if (str_is(str_of(o->gpus), "all")) return question_gpus_every(q, cards), 0;
     return question_gpus_named(q, o->gpus, cards, why);
 }
 

@@ -29,12 +29,7 @@ static struct str script_of(struct str command) {
     bool is_module = false;
     while (command.len > 0) {
         struct str word = str_cut(&command, ' ');
-        struct str base = word;
-        for (ptrdiff_t i = word.len; i > 0; i--) {
-            if (word.p[i - 1] != '/') continue;
-            base = str_slice(word, i, word.len);
-            break;
-        }
+        struct str base = str_last(word, '/');
         if (str_ends(base, STR(".py"))) return base;
         if (is_module && module.len == 0) module = word;
         is_module = str_is(word, "-m");

@@ -123,7 +123,7 @@ void chart_card(const struct chart_card *c, struct arena *scratch, struct buf *b
     buf_add(b, STR(" "));
     show_escaped(b, c->text);
     buf_add(b, STR("</title>\n<style>"));
-    buf_add(b, str_of(chart_style_sheet));
+    buf_add(b, chart_style_sheet());
     buf_add(b, STR("</style>\n"));
     put_box(&drawn, "page", 0.5, 0.5, WIDTH - 1, measured.y - 1);
     put_all(&drawn, c);

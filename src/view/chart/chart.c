@@ -3,10 +3,18 @@
 // kept.
 #include "view/chart/chart.h"
 
+#include "base/data.h"
 #include "base/unit.h"
 #include "view/chart/chart_int.h"
 
 #include <math.h>
+
+// Without its first line, the licence's.
+struct str chart_style_sheet(void) {
+    struct str text = data_text(data_embedded("web/page/pages.css"));
+    str_line(&text);
+    return text;
+}
 
 static double value_at(const struct chart *c, int series, ptrdiff_t i) {
     double y = c->series[series].y[i];

@@ -69,4 +69,4 @@ int chart_png_check(struct arena *a, struct fail *why);
 ptrdiff_t chart_peak(const struct chart *c, double *ret_value);
 
 // The rules of a page (view/html/html.h), those of charts among them.
-extern const char chart_style_sheet[];
+struct str chart_style_sheet(void);

@@ -36,7 +36,7 @@ void chart_picture(const struct chart *charts, int count, struct arena *scratch,
                "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" width=\"%d\" "
                "height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\">\n<style>",
                CHART_WIDTH, height, CHART_WIDTH, height);
-    buf_add(b, str_of(chart_style_sheet));
+    buf_add(b, chart_style_sheet());
     buf_format(b,
                "text{font-family:system-ui,sans-serif}</style>\n"
                "<rect width=\"%d\" height=\"%d\" style=\"fill:var(--bg)\"/>\n",

@@ -48,7 +48,7 @@ static struct str without_variables(struct arena *a, struct str svg) {
         buf_add(&b, str_slice(svg, 0, at));
         svg = str_slice(svg, at + 4, svg.len);
         struct str name = str_cut(&svg, ')');
-        buf_add(&b, value_of(str_of(chart_style_sheet), name));
+        buf_add(&b, value_of(chart_style_sheet(), name));
         if (!svg.p) return buf_str(&b);
     }
     buf_add(&b, svg);

@@ -21,7 +21,7 @@ void html_open_live(struct buf *b, struct str title, struct str lead,
     for (int i = 0; i < count; i++) buf_format(b, " 'sha256-%s'", scripts[i].sha256);
     buf_add(b, STR("\">\n"));
     add_tag(b, "<title>", title, "</title>\n<style>\n");
-    buf_add(b, str_of(chart_style_sheet));
+    buf_add(b, chart_style_sheet());
     add_tag(b, "</style></head>\n<body><main>\n<h1>", title, "</h1>\n");
     if (lead.len) add_tag(b, "<p class=\"lead\">", lead, "</p>\n");
 }

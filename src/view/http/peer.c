@@ -164,11 +164,8 @@ bool http_forwarded_for(const struct http_peers *peers, struct str x_forwarded_f
     bool is_forwarded = x_forwarded_for.len == 0;
     struct str rest = is_forwarded ? forwarded : x_forwarded_for;
     bool is_found = false;
-    while (rest.len > 0) {
-        ptrdiff_t comma = rest.len;
-        while (comma > 0 && rest.p[comma - 1] != ',') comma--;
-        struct str element = str_slice(rest, comma, rest.len);
-        rest.len = comma > 0 ? comma - 1 : 0;
+    for (; rest.len > 0; rest = str_before_last(rest, ',')) {
+        struct str element = str_last(rest, ',');
         struct http_address one;
         if (!node_parse(is_forwarded ? for_of(element) : element, &one)) return is_found;
         *ret_client = one;

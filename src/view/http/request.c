@@ -40,12 +40,9 @@ static struct str host_name(struct str host) {
 // A page of another site whose name was made to lead here (DNS rebinding) says that name. Any port
 // will do: it may be one end of a tunnel.
 bool http_host_is_local(struct str host, const char *address) {
-    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]", NULL};
     struct str name = host_name(trim(host));
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (str_equal_nocase(name, str_of(names[i]))) return true;
-    }
-    return name.len > 0 && address && str_is(name, address);
+    return str_is_one_of_nocase(name, names) || (name.len > 0 && address && str_is(name, address));
 }
 
 struct str http_bearer(struct str authorization) {
@@ -121,17 +118,11 @@ bool http_is_name(struct str name) {
     return str_is_made_of(name, "!#$%&'*+-.^_`|~");
 }
 
-static int hex(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 size_t http_unescape(char *text) {
     char *to = text;
     for (const char *from = text; *from; from++) {
-        int high = *from == '%' ? hex(from[1]) : -1, low = high >= 0 ? hex(from[2]) : -1;
-        if (low < 0 || high + low == 0) {
+        int high = *from == '%' ? str_hex(from[1]) : 16, low = high < 16 ? str_hex(from[2]) : 16;
+        if (low > 15 || high + low == 0) {
             *to++ = *from;
             continue;
         }

@@ -31,7 +31,7 @@ struct str show_first_line(struct arena *a, struct str text, int width);
 // A GPU as people call it: "RTX 3060" of "NVIDIA GeForce RTX 3060". Documents have the whole name.
 struct str show_gpu_name(struct str name);
 // Adds text in its tone (ANSI codes only with style.colour). What is hidden is written out
-// (clean.h), so that a name from a file cannot drive the terminal.
+// (out.h), so that a name from a file cannot drive the terminal.
 void show_text(struct buf *b, struct show_style style, enum show_tone tone, struct str text);
 // Adds the text, then blanks up to `width` columns (before it when `right`).
 void show_padded(struct buf *b, struct show_style style, enum show_tone tone, struct str text,

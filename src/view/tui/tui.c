@@ -30,17 +30,6 @@ void tui_canvas_free(struct tui_canvas *canvas) {
     canvas->rows = canvas->columns = 0;
 }
 
-static void add_code_point(struct buf *b, uint32_t c) {
-    if (c < 0x80) {
-        buf_byte(b, (char)c);
-        return;
-    }
-    int more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    static const unsigned char marks[] = {0, 0xc0, 0xe0, 0xf0};
-    buf_byte(b, (char)(marks[more] | c >> (6 * more)));
-    while (more-- > 0) buf_byte(b, (char)(0x80 | (c >> (6 * more) & 0x3f)));
-}
-
 static const char *const ink_codes[TUI_INKS] = {
     [SHOW_PLAIN] = "",    [SHOW_STRONG] = "1",    [SHOW_DIM] = "2",   [SHOW_GOOD] = "32",
     [SHOW_WARN] = "33",   [SHOW_BAD] = "31",      [TUI_INK_A] = "36", [TUI_INK_B] = "34",
@@ -64,7 +53,7 @@ static void add_row(const struct tui_canvas *canvas, int row, bool colour, struc
             ink = g[i].ink;
             buf_format(b, "\033[0%s%sm", ink_codes[ink][0] ? ";" : "", ink_codes[ink]);
         }
-        if (g[i].c) add_code_point(b, g[i].c);
+        if (g[i].c) buf_utf8(b, g[i].c);
     }
     if (ink != SHOW_PLAIN) buf_format(b, "\033[0m");
     buf_byte(b, '\n');

@@ -7,7 +7,7 @@
 #include "base/fail.h"
 #include "view/show/show.h"
 
-// What a character is drawn in: a tone (style.h, the same numbers), or a colour that only tells
+// What a character is drawn in: a tone (show.h, the same numbers), or a colour that only tells
 // parts apart. Without colours, parts are told apart by their characters.
 enum tui_ink {
     TUI_INK_A = SHOW_TONES, // cyan, blue, magenta, green, yellow, grey
@@ -51,7 +51,7 @@ void tui_area_fill(struct tui_area area, uint32_t c, int ink);
 void tui_area_row_ink(struct tui_area area, int row, int ink);
 
 // Draw from a column on, clipped; return the column behind. What is hidden is written out
-// (clean.h).
+// (out.h).
 int tui_put(struct tui_area area, int row, int column, int ink, struct str text);
 __attribute__((format(printf, 5, 6))) int tui_put_format(struct tui_area area, int row, int column,
                                                          int ink, const char *format, ...);
