@@ -16,17 +16,17 @@
 
 static void print_overview(FILE *out) {
     SAY_OWN_AUTO;
-    out_say(out,
-            _("batchfit fits a training job to a GPU: it predicts, without one, whether a PyTorch\n"
-              "training fits, and which batch, accumulation and precision to use.\n\nUsage: "
-              "batchfit VERB [OPTION...]\n\n"));
+    out_say(
+        out,
+        _("batchfit fits a training job to a GPU: it predicts, without one, whether a\n"
+          "PyTorch training fits, and which batch, accumulation and precision to use.\n\nUsage: "
+          "batchfit VERB [OPTION...]\n\n"));
     for (int i = 0; verbs[i]; i++) {
         if (!verbs[i]->hidden) out_say(out, "  %-10s %s\n", verbs[i]->name, _(verbs[i]->summary));
     }
-    out_say(out,
-            _("\nbatchfit VERB --help explains a verb. To start:\n  batchfit fit --config "
-              "configs/train.yaml --gpu rtx3060 --test-only\n\nExit status: 0 yes, 1 the answer "
-              "is no, 2 usage, 3 bad input, 4 machine, 5 a bug.\n"));
+    out_say(out, _("\nbatchfit VERB --help explains a verb. To start:\n  batchfit fit --config "
+                   "configs/train.yaml --gpu rtx3060 --test-only\n\nExit status: 0 yes, 1 no, "
+                   "2 usage, 3 bad input, 4 machine, 5 a bug.\n"));
 }
 
 static int unknown_verb(struct arena *a, const char *name, struct fail *why) {
@@ -39,8 +39,14 @@ static int unknown_verb(struct arena *a, const char *name, struct fail *why) {
     return fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)));
 }
 
+static bool asks_for_help(const char *word) {
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+}
+
 static int run(struct arena *a, int argc, char **argv, struct fail *why) {
-    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+    char *of_verb[] = {argv[0], argc > 2 ? argv[2] : NULL, (char *)"--help", NULL};
+    if (argc == 3 && strcmp(argv[1], "help") == 0) return run(a, 3, of_verb, why);
+    if (argc < 2 || asks_for_help(argv[1])) {
         print_overview(argc < 2 ? stderr : stdout);
         return argc < 2 ? fail_set(why, FAIL_USAGE, "no verb given") : 0;
     }

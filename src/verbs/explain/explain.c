@@ -125,7 +125,7 @@ static int explain_run(struct arena *a, const struct cli_options *options, struc
 
 const struct cli_verb explain_verb = {
     .name = "explain",
-    .summary = "show what holds the memory at the peak, and what each remedy would save",
+    .summary = "show what holds the memory at the peak, and what each remedy saves",
     .description = "Takes the config's own batch (or --batch-size), finds the moment of the step "
                    "with the most memory in use, and shows what holds it: by kind, by part of the "
                    "model, by operation, and the largest tensors. What each remedy saves is "

@@ -57,10 +57,13 @@ static int list_gpus(struct listing *l, struct fail *why) {
     static const char *const names[] = {"card",         "name",      "memory",
                                         "architecture", "tier",      "tensor cores",
                                         "bf16",         "bandwidth", NULL};
+    static const char *const gives_way[] = {"tier",         "bf16", "tensor cores",
+                                            "architecture", "name", NULL};
     struct gpu_catalogue catalogue;
     int rc = gpu_load(l->arena, &catalogue, why);
     if (rc < 0) return rc;
     columns(l, names, "llrllllr");
+    show_table_gives_way(&l->table, gives_way);
     for (ptrdiff_t i = 0; i < catalogue.count; i++) {
         const struct gpu *g = &catalogue.gpus[i];
         if (l->rows)

@@ -256,8 +256,7 @@ static const char description[] =
 
 const struct cli_verb run_verb = {
     .name = "run",
-    .summary =
-        "train to the end: recover from out-of-memory, crashes and hangs; keep the effective batch",
+    .summary = "train to the end: recover from out-of-memory, crashes and hangs",
     .description = description,
     .examples =
         "batchfit run --config configs/train.yaml --recover --checkpoint 'out/ckpt-*.pt' -- python "
