@@ -22,7 +22,7 @@ from batchfit.errors import UsageError
 
 NEEDS_TORCH_2 = True
 
-SLOW = "test_offload test_offload_of_fsdp2 test_two_ranks_and_an_adapter test_ranks_that_divide_and_that_do_not"
+SLOW = "test_fsdp2_of_two_versions test_offload test_offload_of_fsdp2 test_two_ranks_and_an_adapter test_ranks_that_divide_and_that_do_not"
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SMALL = dict(S=8, D=48, F=80, V=101, K=2, G=2, E=8, L=3)
@@ -97,12 +97,11 @@ class TestAgainstTorch(unittest.TestCase):
                 self.assertNotIn(" optimizer ", "".join(line for line in tape.splitlines(True) if line[0] == "a"))
 
     def test_fsdp2_of_two_versions(self):
-        for shard, groups in (("fsdp2", 5), ("fsdp2@1.13", 4)):  # three layers, the rest, and the embedding by itself
+        for shard in ("fsdp2", "fsdp2@1.13"):
             with self.subTest(shard=shard):
                 real, tape = self.both(3, shard)
                 init = [line.split() for line in tape.split("m init 0\n")[1].split("m input")[0].splitlines()]
                 self.assertEqual(sorted(int(w[2]) for w in init if w[4] == "param"), sorted(n * size for n, size in real["weights"]))
-                self.assertEqual(len(sizes(tape, "forward", "fsdp.all_gather")), 2 * groups)  # in fp32 shards, and cast to bf16
 
     def test_offload_of_fsdp2(self):
         real, tape = self.both(3, "fsdp2:offload", weights="fp32")
@@ -139,6 +138,12 @@ class TestRecording(unittest.TestCase):
                 first, last = (part.split("\nm ")[0] for part in tape.split("m backward 0\n")[1:])
                 self.assertNotIn("fsdp.reduce_scatter", first)
                 self.assertIn("fsdp.reduce_scatter", last)
+
+    def test_what_is_no_layer_is_one_group_up_to_accelerate_1_13(self):
+        for shard, groups in (("fsdp2", 5), ("fsdp2@1.13", 4)):  # three layers, the rest, and the embedding by itself
+            for weights, each in (("fp32", 2), ("bf16", 1 + (shard == "fsdp2"))):  # what is gathered is cast where shards are fp32
+                tape = self.record(shard=shard, weights=weights)
+                self.assertEqual(len(sizes(tape, "forward", "fsdp.all_gather")), each * groups, (shard, weights))
 
     def test_four_bits_are_stored_as_the_other_weights(self):
         tape = self.record(adapter="lora:4:q_proj", quant="nf4")
@@ -211,6 +216,9 @@ class TestShipped(Compared):
         self.compare("mistral", "fsdp1-qlora-dq-inside", True, "fsdp1")
         self.compare("mistral", "fsdp1-qlora-dropout-accumulating", True, "fsdp1")
         self.compare("llama", "fsdp1-qlora-accumulating", False, "fsdp1")
+        self.compare("qwen2", "fsdp2-qlora-dq-together-dropout-accumulating", True, "fsdp1")
+        self.compare("mistral", "fsdp2-qlora-dropout", True, "fsdp1")
+        self.compare("qwen3", "fsdp2-together-bf16", False, "fsdp1")
 
 
 if __name__ == "__main__":
