@@ -10,8 +10,8 @@ static void follow(struct question *q, const struct question_options *o) {
     const struct tape_header *h = &tape_store_at(&q->store, 0)->header;
     struct plan *p = &q->plan;
     p->model = h->model;
-    if (!o->precision && plan_precision_find(h->precision)) {
-        p->precision = plan_precision_find(h->precision);
+    if (!o->precision && forecast_precision(h)) {
+        p->precision = forecast_precision(h);
         q->precision_fixed = true;
     }
     if (!o->optimizer && h->optimizer.len > 0) p->optimizer = h->optimizer;
@@ -49,9 +49,9 @@ int question_store(struct question *q, const struct question_options *o, struct 
 }
 
 int question_tape_ranks(struct question *q, const struct question_options *o, struct fail *why) {
-    const struct tape_header *h = &tape_store_at(&q->store, 0)->header;
+    const struct tape_header *h = o->tape ? &tape_store_at(&q->store, 0)->header : NULL;
     struct plan *p = &q->plan;
-    if (!o->tape || h->ranks <= 1 || p->shard.len == 0) return 0;
+    if (!h || h->ranks <= 1 || p->shard.len == 0) return 0;
     if (p->ranks <= 0) p->ranks = h->ranks;
     if (p->ranks == h->ranks) return 0;
     fail_set(why, FAIL_USAGE, "--tape %s: a GPU of %lld, not of %lld", o->tape, (long long)h->ranks,

@@ -58,7 +58,7 @@ struct forecast_cache {
     struct forecast_model model;
     int model_code;
     struct str unrecorded; // the model that was last found to have no tape
-    struct arena *tapes; // what is loaded and made from now on is there; NULL: in the arena
+    struct arena *tapes;   // what is loaded and made from now on is there; NULL: in the arena
     struct forecast_loaded **items;
     ptrdiff_t count, capacity;
 };
@@ -104,6 +104,10 @@ struct forecast {
     const struct shape *shape;         // where templates of its family exist; NULL: there is none
     struct forecast_tape *tapes[2][2]; // [several micro-steps][batch 1]; opened when first asked
 };
+
+// A tape's as a plan says it: shards of weights in bf16 under autocast (plan_fsdp2_older) are what
+// --precision bf16 means.
+enum plan_precision forecast_precision(const struct tape_header *h);
 
 // Finds the model ("swin_base_384", "google/mt5-large", "yolo11l.pt") in data/models.tsv and in the
 // store. FAIL_INPUT: the nearest names and the command that records it, where there is a `why`.

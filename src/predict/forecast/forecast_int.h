@@ -116,8 +116,5 @@ int forecast_split(const struct plan *p, const struct shape *s, int64_t values[T
                    struct fail *why);
 void forecast_note_titan(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 void forecast_note_tune(struct forecast *f, const struct plan *p, struct forecast_tape *t);
-// Whether its shards are of weights in bf16 under autocast, which is what --precision bf16 means of
-// plan_fsdp2_older.
-bool forecast_keeps_bf16(const struct tape_header *h);
 void forecast_note_fsdp(struct forecast *f, const struct plan *p, const struct shape *s,
                         struct forecast_tape *t);

@@ -77,8 +77,9 @@ static struct str root_bytes(struct arena *a, const struct shape *s) {
     return unit_bytes(a, 2 * matrices * s->vocabulary * s->hidden);
 }
 
-bool forecast_keeps_bf16(const struct tape_header *h) {
-    return str_is(h->shard, plan_fsdp2_older) && h->adapter.len == 0 && str_is(h->weights, "bf16");
+enum plan_precision forecast_precision(const struct tape_header *h) {
+    bool keeps_bf16 = str_is(h->shard, plan_fsdp2_older) && str_is(h->weights, "bf16");
+    return keeps_bf16 && h->adapter.len == 0 ? PLAN_BF16 : plan_precision_find(h->precision);
 }
 
 // What is said of "fsdp2" and a plan's model: the types of shards, and of which version it is.

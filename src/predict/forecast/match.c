@@ -89,7 +89,7 @@ static void note_sequence(struct arena *a, const struct plan *p, struct forecast
 static int serves_precision(const struct plan *p, const struct forecast_model *m,
                             const struct tape_header *h) {
     (void)m;
-    enum plan_precision has = plan_precision_find(h->precision);
+    enum plan_precision has = forecast_precision(h);
     enum plan_precision wanted = p->precision ? p->precision : PLAN_FP32;
     if (has == wanted) return FREE;
     if (wanted == PLAN_AMP_BF16 && has == PLAN_AMP_FP16) return 1;

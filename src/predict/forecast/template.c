@@ -153,7 +153,7 @@ static struct forecast_words words_of_template(const struct tape_shelf_entry *e)
         .shard = h->shard,
         .loss = h->loss,
         .optimizer = h->optimizer,
-        .precision = forecast_keeps_bf16(h) ? STR("bf16") : h->precision,
+        .precision = str_of(plan_precision_name(forecast_precision(h))),
         .is_grouped = e->is_grouped,
         .is_tied = e->is_tied,
         .is_wide = h->adapter.len > 0 && str_is(h->weights, "fp32"),
