@@ -25,6 +25,8 @@ void question_attention_check(struct question *q);
 int question_store(struct question *q, const struct question_options *o, struct fail *why);
 // As many GPUs as share the weights of the named one, where nobody said how many. FAIL_USAGE: others.
 int question_tape_ranks(struct question *q, const struct question_options *o, struct fail *why);
+// One that was recorded at one batch is of no larger one. FAIL_USAGE: that is asked for.
+int question_tape_range(struct question *q, const struct question_options *o, struct fail *why);
 
 // A model that is a folder of the user's own, as transformers reads it, its config.json, one of the
 // Hugging Face cache, or a copy of a known one under another owner: what counts is its shape.

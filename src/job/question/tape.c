@@ -59,3 +59,17 @@ int question_tape_ranks(struct question *q, const struct question_options *o, st
     return fail_hint(why, "record one of them: batchfit record … --shard %.*s --ranks %lld",
                      STR_ARG(p->shard), (long long)p->ranks);
 }
+
+int question_tape_range(struct question *q, const struct question_options *o, struct fail *why) {
+    const struct tape_header *h = o->tape ? &tape_store_at(&q->store, 0)->header : NULL;
+    const int64_t only = h && h->batch_count == 1 ? h->batches[0] : 0;
+    if (only == 0 || (q->range.most > 0 && q->range.most <= only)) return 0;
+    if (o->batch > only) {
+        fail_set(why, FAIL_USAGE, "--tape %s: of batch %lld alone, not of %lld", o->tape,
+                 (long long)only, (long long)o->batch);
+        return fail_hint(why, "record it at two batches: batchfit record … --batches 2,4");
+    }
+    q->range.most = only;
+    question_say(q, "the tape is of batch %lld alone: no larger one is looked at", (long long)only);
+    return 0;
+}
