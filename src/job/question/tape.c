@@ -70,6 +70,7 @@ int question_tape_range(struct question *q, const struct question_options *o, st
         return fail_hint(why, "record it at two batches: batchfit record … --batches 2,4");
     }
     q->range.most = only;
-    question_say(q, "the tape is of batch %lld alone: no larger one is looked at", (long long)only);
+    str_list_format(q->arena, &q->notes,
+                    "the tape is of batch %lld alone: no larger one is looked at", (long long)only);
     return 0;
 }
