@@ -32,6 +32,16 @@ for step in range(1, 21):
     if sys.argv[1] != "plain":
         os.replace("new", path)
 """
+SAVES_OVER = """
+import sys, torch
+net = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(20):
+    net(torch.randn(int(sys.argv[1]), 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    torch.save({"step": step}, "ck.pt")
+"""
 # Looks torch up before it imports it, as transformers does; `--resume` goes on from the one file that it writes over.
 RESUMES = """
 import importlib.util, os, sys, time
@@ -169,6 +179,14 @@ class Run(InFolder):
     def test_torch_that_is_looked_up_first(self):
         said = self.run_text(RESUMES, "{batch}", verb="fit", options=("--memory", "4GiB", "--max-batch-size", "8", "--start-limit", "100"))
         self.assertIn("confirmed", said)
+
+    def test_a_checkpoint_of_before_stays_in_a_trial_and_is_the_trainings_own_in_a_run(self):
+        kept = self.file("ck.pt", "mine")
+        self.run_text(SAVES_OVER, "{batch}", verb="fit", options=("--memory", "4GiB", "--max-batch-size", "1", "--start-limit", "100"))
+        with open(kept, "rb") as f:
+            self.assertEqual(f.read(), b"mine")
+        self.run_text(SAVES_OVER, "4")
+        self.assertEqual(torch.load(kept)["step"], 19)
 
     def test_a_flag_alone_resumes(self):
         for where in (("--checkpoint", "ck.pt"), ()):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a trial saves takes no file's place: a checkpoint that was there before it is the user's. Where torch.save or safetensors would
 write over one, or what they wrote would get its name, the trial's file goes into its scratch folder and away; what is new is written
-where the program says, and the program's own files it may write again. Nothing is done outside of trials (BATCHFIT_SCRATCH)."""
+where the program says, and the program's own files it may write again. Nothing is done where the training is the user's own, not a
+trial (BATCHFIT_TRIAL)."""
 
 import functools
 import os
@@ -17,8 +18,8 @@ def _path(target):
 class Shelter:
     """One process's."""
 
-    def __init__(self, scratch=None):
-        scratch = os.environ.get("BATCHFIT_SCRATCH") if scratch is None else scratch
+    def __init__(self):
+        scratch = os.environ.get("BATCHFIT_SCRATCH") if os.environ.get("BATCHFIT_TRIAL") else None
         self.scratch = os.path.realpath(scratch) if scratch else None
         self.own = set()  # files that this trial made
 

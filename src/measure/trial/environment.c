@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    SCRATCH_VARIABLES = 4, // with the NULL
+    SCRATCH_VARIABLES = 5, // with the NULL
     TMP_PATH_BYTES = 74,
 };
 
@@ -31,6 +31,7 @@ static void describe_scratch(struct arena *a, const struct guard *g, bool is_who
     int count = 0;
     while (variables[count]) count++;
     variables[count++] = (char *)str_format(a, "BATCHFIT_SCRATCH=%.*s", STR_ARG(g->out)).p;
+    if (!is_whole) variables[count++] = (char *)"BATCHFIT_TRIAL=1";
     if (g->tmp.len <= TMP_PATH_BYTES && !is_whole) {
         variables[count++] = (char *)str_format(a, "TMPDIR=%.*s", STR_ARG(g->tmp)).p;
         if (!getenv("TORCHINDUCTOR_CACHE_DIR")) {
