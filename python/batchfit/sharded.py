@@ -406,13 +406,19 @@ def autocast_forward(model, knobs, device="cuda"):
         model.forward = types.MethodType(convert_outputs_to_fp32(autocast(model.forward.__func__)), model)
 
 
-def _by_torchtune(model, mesh):
-    """Each layer a group, and the rest one that stays gathered from forward to backward; adapters are in their layers' groups."""
+def _by_groups(model, is_layer, rest_stays=False, **how):
+    """Each layer a group, and what is outside of them one, which may stay gathered from forward to backward. is_layer: of a name and a module."""
     from torch.distributed.fsdp import fully_shard  # pylint: disable=import-outside-toplevel
+    how = {"reshard_after_forward": True, **how}
     for name, module in reversed(list(model.named_modules())):
-        if name.split(".")[-2:-1] == ["layers"]:
-            fully_shard(module, mesh=mesh, reshard_after_forward=True)
-    return fully_shard(model, mesh=mesh, reshard_after_forward=False)
+        if is_layer(name, module):
+            fully_shard(module, **how)
+    return fully_shard(model, **{**how, "reshard_after_forward": not rest_stays and how["reshard_after_forward"]})
+
+
+def _by_torchtune(model, mesh):
+    """Adapters are in their layers' groups."""
+    return _by_groups(model, lambda name, module: name.split(".")[-2:-1] == ["layers"], rest_stays=True, mesh=mesh)
 
 
 def _by_accelerate(model, knobs):
@@ -441,14 +447,11 @@ def _together(model, plugin, mesh):
     """As accelerate up to 1.13, and Axolotl in its place, prepares it: what is outside of the layers is one group, gathered and let go of
     as theirs are, and shards have the type that the weights were loaded in."""
     from accelerate.utils.fsdp_utils import fsdp2_prepare_auto_wrap_policy  # pylint: disable=import-outside-toplevel
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard  # pylint: disable=import-outside-toplevel
+    from torch.distributed.fsdp import MixedPrecisionPolicy  # pylint: disable=import-outside-toplevel
     plugin.set_auto_wrap_policy(model)
     is_layer = fsdp2_prepare_auto_wrap_policy(plugin, model)
-    how = dict(mesh=mesh, reshard_after_forward=plugin.reshard_after_forward, mp_policy=plugin.mixed_precision_policy or MixedPrecisionPolicy())
-    for module in reversed(list(model.modules())):
-        if is_layer(module):
-            fully_shard(module, **how)
-    return fully_shard(model, **how)
+    return _by_groups(model, lambda name, module: is_layer(module), mesh=mesh, reshard_after_forward=plugin.reshard_after_forward,
+                      mp_policy=plugin.mixed_precision_policy or MixedPrecisionPolicy())
 
 
 def local(tensor):

@@ -127,13 +127,13 @@ KINDS = {
 }
 # FSDP2 as accelerate up to 1.13 and Axolotl apply it: weights in shards of fp32 or, as they were loaded, of bf16; an adapter over them, or
 # over four bits, whose scales are quantised, too (Axolotl's).
-_TOGETHER = {"fsdp2-together": (dict(_AMP, weights="fp32", shard="fsdp2@1.13"), None), "fsdp2-together-bf16": (dict(_AMP, shard="fsdp2@1.13"), None),
+_AXOLOTL = {"fsdp2-together": (dict(_AMP, weights="fp32", shard="fsdp2@1.13"), None), "fsdp2-together-bf16": (dict(_AMP, shard="fsdp2@1.13"), None),
              "fsdp2-lora-together-dropout": (dict(_AMP, shard="fsdp2@1.13"), ":all-linear:dropout"),
              "fsdp2-qlora-dq-together-dropout": (dict(_AMP, shard="fsdp2@1.13", quant="nf4-dq"), ":all-linear:dropout"),
              "fsdp2-qlora-dropout": (dict(_AMP, shard="fsdp2", quant="nf4"), ":all-linear:dropout"),
              "fsdp2-qlora-dq-dropout": (dict(_AMP, shard="fsdp2", quant="nf4-dq"), ":all-linear:dropout")}
-_TOGETHER.update({kind + "-accumulating": (dict(knobs, accumulation=2), adapter) for kind, (knobs, adapter) in list(_TOGETHER.items())})
-KINDS.update(_TOGETHER)
+_AXOLOTL.update({kind + "-accumulating": (dict(knobs, accumulation=2), adapter) for kind, (knobs, adapter) in list(_AXOLOTL.items())})
+KINDS.update(_AXOLOTL)
 # FSDP1's adapters of transformers from 4.52 on; the plain words are those before, which keep the inputs' gradients where layers are recomputed.
 KINDS.update({kind.replace("-accumulating", "") + "-inside" + "-accumulating" * ("accumulation" in knobs): (dict(knobs, shard="fsdp1@4.52"), adapter)
               for kind, (knobs, adapter) in list(KINDS.items()) if kind.startswith("fsdp1-") and adapter is not None and "-offload" not in kind})
@@ -240,7 +240,7 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
 _NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32", "qlora-fp32", "qlora-dq-fp32")))
-ANY_BATCH = (*_NO_AUTOCAST, *WIDE, *LEFT, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_TOGETHER, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
+ANY_BATCH = (*_NO_AUTOCAST, *WIDE, *LEFT, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_AXOLOTL, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD + tuple(kind for kind in KINDS if "-inside" in kind or kind.startswith("fsdp2-qlora"))  # who offloads recomputes
@@ -249,7 +249,7 @@ NEVER_AGAIN = tuple(kind for kind in _FSDP1 if "lora" in kind and "-dropout" not
 # Kinds in which one head of keys and values is left to each GPU.
 SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
 SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
-SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in KINDS if kind in _FSDP1 or kind in _TOGETHER or kind.startswith("fsdp2-lora")})  # Llama 2
+SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in KINDS if kind in _FSDP1 or kind in _AXOLOTL or kind.startswith("fsdp2-lora")})  # Llama 2
 _OF_OFFLOAD = "llama mistral qwen2 qwen3".split()
 SOME.update(dict.fromkeys(_NO_AUTOCAST, _GROUPED | {("llama", False, False), ("phi3", False, False), ("gemma", False, True)}))
 SOME.update({kind: SOME[kind] | {(family, False, tied) for family in FEW for tied in (False, True)} for kind in _FP32.split()})

@@ -11,8 +11,8 @@ _remove = os.remove
 
 
 def _path(target):
-    is_path = isinstance(target, (str, os.PathLike))
-    return os.path.realpath(os.fspath(target)) if is_path else None
+    """None of an open file: whoever opened it has made room already."""
+    return os.path.realpath(os.fspath(target)) if isinstance(target, (str, os.PathLike)) else None
 
 
 class Shelter:

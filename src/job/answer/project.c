@@ -29,12 +29,21 @@ static struct str name_at(struct str text, ptrdiff_t at) {
     return str_slice(text, from, to);
 }
 
-static bool has_name(struct str text, struct str name) {
-    for (ptrdiff_t i = 0; i + name.len <= text.len; i++) {
+// Where it stands as a whole name, from there on; -1: nowhere.
+static ptrdiff_t next_name(struct str text, ptrdiff_t from, struct str name) {
+    for (ptrdiff_t i = from; i + name.len <= text.len; i++) {
         const char *at = memmem(text.p + i, (size_t)(text.len - i), name.p, (size_t)name.len);
-        if (!at) return false;
+        if (!at) return -1;
         i = at - text.p;
-        if (name_at(text, i).len == name.len) return true;
+        if (name_at(text, i).len == name.len) return i;
+    }
+    return -1;
+}
+
+static bool is_defined(struct str text, struct str name) {
+    for (ptrdiff_t i = 0; (i = next_name(text, i, name)) >= 0; i++) {
+        const struct str before = str_slice(text, 0, i);
+        if (str_ends(before, STR("class ")) || str_ends(before, STR("def "))) return true;
     }
     return false;
 }
@@ -106,7 +115,7 @@ static void look_into(struct look *l, const char *path) {
     if (os_read_file(&scratch, path, BYTES_MOST, &text, NULL, NULL) == 0) {
         text = str_ends(str_of(path), STR(".py")) ? without_comments(&scratch, text) : text;
         note_callees(l, text);
-        if (has_name(text, l->key)) {
+        if (next_name(text, 0, l->key) >= 0) {
             l->found.reads = ANSWER_READS;
         } else if (l->found.other.len == 0) {
             l->found.other = str_copy(l->arena, name_alike(text, l->alike));
@@ -122,10 +131,7 @@ static void drop_defined(struct look *l, const char *path) {
     if (os_read_file(&scratch, path, BYTES_MOST, &text, NULL, NULL) < 0) text = (struct str){0};
     for (ptrdiff_t i = 0; i < l->callees.count; i++) {
         struct str *name = &l->callees.items[i];
-        if (name->len == 0) continue;
-        if (str_find(text, str_format(&scratch, "class %.*s", STR_ARG(*name))) >= 0 ||
-            str_find(text, str_format(&scratch, "def %.*s", STR_ARG(*name))) >= 0)
-            *name = (struct str){0};
+        if (name->len > 0 && is_defined(text, *name)) *name = (struct str){0};
     }
     arena_clear(&scratch);
 }

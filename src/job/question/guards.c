@@ -10,15 +10,6 @@ static bool is_compile(const struct config_guard *g) {
     return str_is(g->kind, "compile");
 }
 
-// Families that transformers 5.23 gives no other attention than the eager one where a config asks
-// for none of flash attention's (_supports_sdpa), so that their templates have it.
-void question_attention_check(struct question *q) {
-    static const char *const types[] = {"gemma2", "gpt_oss", NULL};
-    const struct shape *s = NULL;
-    if (forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) == 0 && s)
-        q->is_eager = str_is_one_of(s->type, types);
-}
-
 bool question_says_compile(const struct question *q) {
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++)
         if (is_compile(&q->reading.guards[i])) return true;
@@ -30,7 +21,6 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
     if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
         return false;
     if (is_compile(g)) return !q->plan.compile;
-    if (q->is_eager && str_is(g->what, "eager attention")) return false;
     const bool is_optimizer = str_is(g->kind, "optimizer") || str_is(g->kind, "states");
     if (is_optimizer && q->plan.adapter.len > 0) return false; // its states are few
     // Of LLaMA-Factory: who trains all weights trains these (model/adapter.py, _setup_lora_tuning).

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which head the model is trained with. Tapes and templates of decoders have one for the next word,
-// those of encoders one for classes of sequences; another one is named, never counted silently as
-// theirs. A config says it by its script, its class or its settings (guard.head of
-// data/dialects.tsv); where it does not, a config.json says which one the checkpoint has.
+// What a model's shape makes of a config's guards: which head it is trained with, and its attention.
+//
+// Tapes and templates of decoders have a head for the next word, those of encoders one for classes
+// of sequences; another one is named, never counted silently as theirs. A config says it by its
+// script, its class or its settings (guard.head of data/dialects.tsv); where it does not, a
+// config.json says which one the checkpoint has.
 #include "job/question/question_int.h"
 
 static const char classes[] = "a head for classes";
@@ -35,17 +37,36 @@ static void take_checkpoint(struct question *q, const struct shape *s) {
     }
 }
 
-void question_head_check(struct question *q) {
-    const struct shape *s = q->shape.type.len > 0 ? &q->shape : NULL;
-    struct config_reading *r = &q->reading;
+static void drop(struct config_reading *r, const struct config_guard *g) {
+    r->guards[g - r->guards] = r->guards[--r->guard_count];
+}
+
+static void check_head(struct question *q, const struct shape *s) {
     const struct config_guard *head = question_head(q);
-    if (q->plan.inference || q->plan.model.len == 0) return;
-    if (!s && forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) < 0) return;
     const bool is_decoder = s && str_is(s->kind, "decoder");
     if (head) {
-        const bool is_counted = str_is(head->what, classes) && !is_decoder;
-        if (is_counted) r->guards[head - r->guards] = r->guards[--r->guard_count];
+        if (str_is(head->what, classes) && !is_decoder) drop(&q->reading, head);
     } else if (s && !str_starts(q->plan.loss, STR("reward"))) { // whose head is for one number
         take_checkpoint(q, s);
     }
+}
+
+// Families that transformers 5.23 gives no other attention than the eager one where a config asks
+// for none of flash attention's (_supports_sdpa), so that their templates have it.
+static void check_attention(struct question *q, const struct shape *s) {
+    static const char *const types[] = {"gemma2", "gpt_oss", NULL};
+    if (!s || !str_is_one_of(s->type, types)) return;
+    for (ptrdiff_t i = q->reading.guard_count; i-- > 0;) {
+        const struct config_guard *g = &q->reading.guards[i];
+        if (str_is(g->what, "eager attention")) drop(&q->reading, g);
+    }
+}
+
+void question_model_check(struct question *q) {
+    const struct shape *s = q->shape.type.len > 0 ? &q->shape : NULL;
+    if (q->plan.model.len == 0) return;
+    if (q->plan.inference && !config_guard_of(&q->reading, "attention")) return;
+    if (!s && forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) < 0) return;
+    check_attention(q, s);
+    if (!q->plan.inference) check_head(q, s);
 }

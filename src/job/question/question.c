@@ -418,8 +418,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc < 0) return rc;
     question_adapter_check(q, o);
     question_frozen_check(q);
-    if (!o->tape) question_head_check(q);
-    if (!o->tape) question_attention_check(q);
+    if (!o->tape) question_model_check(q);
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
     if (question_tape_range(q, o, why) < 0) return FAIL_USAGE;
     question_keep_generations(q);

@@ -148,7 +148,6 @@ struct question {
     bool is_decided;               // by trials or by a tape: no default of the config is said
     bool precision_fixed;          // by the user: not adapted to the GPU
     bool precision_is_open;        // nobody says any: the GPU decides
-    bool is_eager;                 // its templates have all scores of attention at once
     bool batch_is_trainings;       // asked for inference, and the config has no batch for it
     double margin;                 // NaN: by tier
     int64_t overhead_bytes;        // 0: by table

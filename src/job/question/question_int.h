@@ -15,10 +15,9 @@ void question_frozen_check(struct question *q);
 void question_say_paged(struct question *q);
 // Of GRPO, where a config says how many completions are generated at a time: the batch stays.
 void question_keep_generations(struct question *q);
-// When the model and its loss are known: a head that is none of the counted ones becomes a guard.
-void question_head_check(struct question *q);
-// When the model is known: whether eager attention is what is counted of it.
-void question_attention_check(struct question *q);
+// When the model and its loss are known: a head that is none of the counted ones becomes a guard;
+// eager attention is none where the model has no other.
+void question_model_check(struct question *q);
 
 // The tapes that may answer: all there are, or the one that the command line names, whose conditions
 // go into the plan where nothing else was said.

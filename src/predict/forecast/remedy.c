@@ -102,7 +102,7 @@ static bool use_four_bits(const struct change *c) {
 static bool use_fsdp1(const struct change *c) {
     struct plan *p = c->plan;
     if (p->ranks < 2 || p->shard.len > 0 || p->quant.len == 0 || p->inference) return false;
-    if (p->checkpointing) return false; // then FSDP2's is known
+    if (p->checkpointing && c->gpu->has_bf16) return false; // then FSDP2's is known
     p->shard = STR("fsdp1");
     return true;
 }

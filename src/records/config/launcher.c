@@ -10,6 +10,7 @@ static const struct count {
     {"nproc_per_node", "nnodes"},        // torchrun
     {"num_gpus", "num_nodes"},           // deepspeed
     {"ntasks", NULL},                    // srun
+    {"ntasks_per_node", "nodes"},        // srun
     {"config_file.num_processes", NULL}, // accelerate launch --config_file
 };
 

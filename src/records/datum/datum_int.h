@@ -30,7 +30,7 @@ int datum_too_many(const struct datum_source *s, struct fail *why); // FAIL_INPU
 // Digits of base 16 only; of at most 8.
 bool datum_text_hex(struct str digits, uint32_t *ret);
 
-// Inside of the datum room: the commands of a shell script, variables put in (shell_word.c).
+// Inside of the datum room: the commands of a shell script, variables put in (shell_command.c).
 
 struct shell_gap {
     ptrdiff_t begin, end;
@@ -50,9 +50,13 @@ struct shell_command {
     ptrdiff_t environment_count;
     int line;
 };
+struct shell_job { // 0: not said
+    int64_t nodes, tasks, tasks_per_node, gpus_per_node;
+};
 struct shell_commands {
     struct shell_command *items;
     ptrdiff_t count, capacity;
+    struct shell_job job;
 };
 int datum_shell_commands(struct arena *a, struct datum_source *source, struct shell_commands *ret,
                          struct fail *why);

@@ -13,6 +13,7 @@ struct flags {
     struct datum *map;
     const struct shell_command *command;
     ptrdiff_t at, end; // words
+    bool is_launcher;  // whose flags have one value each: "srun --ntasks 2 python"
 };
 
 static bool is_flag(const struct shell_word *w) {
@@ -85,7 +86,7 @@ static void take_flag(struct flags *f) {
     }
     struct datum *value = NULL;
     while (f->at < f->end && is_value(&c->words[f->at]) && equals_at(&c->words[f->at]) < 0) {
-        if (value && is_variable(&c->words[f->at])) break; // "4 $MORE_FLAGS"
+        if (value && (f->is_launcher || is_variable(&c->words[f->at]))) break; // "4 $MORE_FLAGS"
         struct datum *v = word_value(f, &c->words[f->at], c->words[f->at].text);
         f->at++;
         if (!value) {
@@ -156,13 +157,30 @@ static ptrdiff_t script_at(const struct shell_command *c) {
     return 0;
 }
 
+// srun starts as many as the job has, where it is not told otherwise.
+static void take_job(struct flags *f, const struct shell_word *w, const struct shell_job *job) {
+    const struct {
+        struct str key;
+        int64_t value;
+    } rows[] = {{STR("ntasks"), job->tasks},
+                {STR("ntasks_per_node"), job->tasks_per_node},
+                {STR("nodes"), job->nodes}};
+    const bool is_told = datum_find(f->map, rows[0].key) || datum_find(f->map, rows[1].key);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].value <= 0 || datum_find(f->map, rows[i].key) || (is_told && i < 2)) continue;
+        const struct shell_word number = {.line = w->line, .column = w->column, .is_known = true};
+        const struct str text = str_format(f->data->arena, "%lld", (long long)rows[i].value);
+        datum_set(f->data, f->map, rows[i].key, word_value(f, &number, text), w->line, w->column);
+    }
+}
+
 // What starts the training's processes, by its own words: torchrun --nproc_per_node 8 train.py …
 static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff_t script,
-                          struct datum *launcher) {
+                          const struct shell_job *job, struct datum *launcher) {
     // Without a number they start as many as the job, the machine or a file of theirs has.
     static const char *const starters[] = {"srun",       "mpirun",    "mpiexec", "horovodrun",
                                            "accelerate", "deepspeed", "trl",     NULL};
-    struct flags f = {.data = d, .map = launcher, .command = c};
+    struct flags f = {.data = d, .map = launcher, .command = c, .is_launcher = true};
     ptrdiff_t begin = 0;
     while (begin + 1 < script && equals_at(&c->words[begin]) > 0) begin++; // CUDA_VISIBLE_DEVICES=0
     take_words(&f, begin, script - 1);
@@ -170,6 +188,7 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
         const struct shell_word *w = &c->words[i];
         if (!str_is_one_of(w->text, starters)) continue;
         datum_set(d, f.map, STR("started_by"), word_value(&f, w, w->text), w->line, w->column);
+        if (str_is(w->text, "srun")) take_job(&f, w, job);
         break;
     }
     const struct shell_word *w = &c->words[script - 1];
@@ -225,13 +244,14 @@ static void take_settings(struct data *d, const struct shell_command *c, ptrdiff
     }
 }
 
-static struct datum *flags_of(struct data *d, const struct shell_command *c) {
+static struct datum *flags_of(struct data *d, const struct shell_command *c,
+                              const struct shell_job *job) {
     struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
     struct datum *launcher = datum_new(d, DATUM_MAP, c->line, 1);
     const ptrdiff_t script = script_at(c);
     take_words(&f, script, c->count);
     if (script == 2) take_argument(&f, c);
-    if (script > 0) take_launcher(d, c, script, launcher);
+    if (script > 0) take_launcher(d, c, script, job, launcher);
     if (script == 0 || is_program(c, trainers)) take_environment(d, c, launcher);
     take_settings(d, c, script, launcher);
     if (launcher->map->count > 0) datum_set(d, f.map, STR("launcher"), launcher, c->line, 1);
@@ -246,12 +266,55 @@ static struct datum *flags_of(struct data *d, const struct shell_command *c) {
 
 // --- Which command -------------------------------------------------------------------------------
 
+// A text that the shell reads as words, in the place of its one word.
+static void split(struct data *d, const struct shell_word *from, struct shell_command *to) {
+    ptrdiff_t gap = 0, begin = 0;
+    bool is_known = true;
+    for (ptrdiff_t i = 0; i <= from->text.len; i++) {
+        if (gap < from->gap_count && i == from->gaps[gap].begin) {
+            i = from->gaps[gap++].end;
+            is_known = false;
+        }
+        if (i < from->text.len && !strchr(" \t\r\n", from->text.p[i])) continue;
+        struct str text = str_slice(from->text, begin, i);
+        const char first = text.len > 1 ? text.p[0] : 0;
+        if ((first == '"' || first == '\'') && text.p[text.len - 1] == first)
+            text = str_slice(text, 1, text.len - 1);
+        if (text.len > 0 && !str_is(text, "\\"))
+            *arena_push(d->arena, &to->words, &to->count, &to->capacity) = (struct shell_word){
+                .text = text, .line = from->line, .column = from->column, .is_known = is_known};
+        begin = i + 1;
+        is_known = true;
+    }
+}
+
+// "eval $COMMAND", "srun bash -c "torchrun …"": the command that is in the text.
+static void unfold(struct data *d, struct shell_command *c) {
+    static const char *const shells[] = {"bash", "sh", "/bin/bash", "/bin/sh", NULL};
+    const struct shell_command old = *c;
+    bool is_text = str_is(old.words[0].text, "eval"), is_shell = false;
+    *c = (struct shell_command){.line = old.line,
+                                .environment = old.environment,
+                                .environment_count = old.environment_count};
+    for (ptrdiff_t i = is_text; i < old.count; i++) {
+        const struct shell_word *w = &old.words[i];
+        if (is_text)
+            split(d, w, c);
+        else
+            *arena_push(d->arena, &c->words, &c->count, &c->capacity) = *w;
+        is_text |= is_shell && str_starts(w->text, STR("-")) && str_ends(w->text, STR("c"));
+        is_shell |= str_is_one_of(w->text, shells);
+    }
+}
+
 // 2: it has a flag for the batch; 1: it starts a program with flags, or a file of them; 0: neither.
 static int rank_of(const struct shell_command *c) {
     static const char *const programs[] = {
         "python",  "python3", "torchrun",         "accelerate", "deepspeed", "yolo", "xtuner",
         "axolotl", "swift",   "llamafactory-cli", "tune",       "litgpt",    "trl",  NULL};
+    static const char *const says[] = {"echo", "printf", "cat", NULL};
     bool trains = false, has_flag = false;
+    if (c->count > 0 && str_is_one_of(c->words[0].text, says)) return 0;
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct shell_word *w = &c->words[i];
         const ptrdiff_t equals = equals_at(w), end = is_flag(w) ? w->text.len : equals;
@@ -277,7 +340,7 @@ static struct datum *choose(struct data *d, const struct shell_commands *all) {
     for (ptrdiff_t i = 0; i < all->count && count > 0; i++) {
         const struct shell_command *c = &all->items[i];
         if (rank_of(c) != best) continue;
-        struct datum *flags = flags_of(d, c);
+        struct datum *flags = flags_of(d, c, &all->job);
         if (count == 1) return flags;
         datum_set(d, map, str_format(d->arena, "line_%d", c->line), flags, c->line, 1);
     }
@@ -290,6 +353,8 @@ int datum_shell_read(struct arena *a, struct datum_source *source, const struct 
     struct shell_commands all = {0};
     int status = datum_shell_commands(a, source, &all, why);
     if (status) return status;
+    for (ptrdiff_t i = 0; i < all.count; i++)
+        if (all.items[i].count > 0) unfold(&d, &all.items[i]);
     const struct datum *map = choose(&d, &all);
     *ret_root = map && map->map->count > 0 ? map : NULL;
     return 0;

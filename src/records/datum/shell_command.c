@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// A shell script's commands: what stands between its line ends, semicolons and pipes, without the
+// shell's own words, and the variables that it sets.
+#include "records/datum/shell_int.h"
+
+#include <string.h>
+
+static void drop_word(struct shell_command *c) {
+    memmove(c->words, c->words + 1, (size_t)(c->count - 1) * sizeof *c->words);
+    c->count--;
+}
+
+static ptrdiff_t assigns(const struct shell_word *w) {
+    ptrdiff_t i = 0;
+    while (i < w->text.len && shell_is_name(w->text.p[i])) i++;
+    if (i + 1 < w->text.len && w->text.p[i] == '+' && w->text.p[i + 1] == '=') return i + 1;
+    return i > 0 && i < w->text.len && w->text.p[i] == '=' && !str_is_digit(w->text.p[0]) ? i : -1;
+}
+
+static void set_variable(struct shell *s, const struct shell_word *w, const struct shell_word *more,
+                         ptrdiff_t count) {
+    const ptrdiff_t equals = assigns(w);
+    const bool appends = w->text.p[equals - 1] == '+';
+    const struct str name = str_slice(w->text, 0, equals - appends);
+    struct shell_variable *v = datum_shell_variable(s, name);
+    if (!v) {
+        if (s->variable_count > 2000) return; // looked for one by one
+        v = arena_push(s->arena, &s->variables, &s->variable_count, &s->variable_capacity);
+        *v = (struct shell_variable){.name = name};
+    }
+    const bool is_sure = s->depth == 0 && !s->may_run;
+    if (!appends) {
+        v->has_flags = !is_sure && (v->has_flags || datum_shell_holds_flags(v, true));
+        v->count = 0;
+    }
+    struct shell_word first = *w;
+    first.text = str_slice(w->text, equals + 1, w->text.len);
+    first.is_known = first.is_known && is_sure;
+    first.gap_count = first.gap_capacity = 0;
+    if (is_sure) datum_shell_move_gaps(s, &first, w, -(equals + 1));
+    s->words += first.text.len / 64; // X=$X$X
+    if (appends && v->count == 1 && count == 0) {
+        struct shell_word *old = &v->words[0];
+        if (is_sure) datum_shell_move_gaps(s, old, &first, old->text.len);
+        if (!is_sure) old->gap_count = 0;
+        old->is_known = old->is_known && first.is_known;
+        old->text = str_format(s->arena, "%.*s%.*s", STR_ARG(old->text), STR_ARG(first.text));
+        return;
+    }
+    if (count == 0) *arena_push(s->arena, &v->words, &v->count, &v->capacity) = first;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        struct shell_word item = more[i];
+        item.is_known = item.is_known && is_sure;
+        if (!is_sure) item.gap_count = 0;
+        *arena_push(s->arena, &v->words, &v->count, &v->capacity) = item;
+    }
+}
+
+// "for x in 1 2 3": x is unknown.
+static void loop(struct shell *s, const struct shell_command *c) {
+    if (c->count < 2) return;
+    const struct shell_word w = {.text = str_format(s->arena, "%.*s=", STR_ARG(c->words[1].text)),
+                                 .is_known = false};
+    if (assigns(&w) > 0) set_variable(s, &w, NULL, 0);
+}
+
+// The words of the shell itself in front of a command. False: there is no command left.
+static bool strip(struct shell *s, struct shell_command *c) {
+    static const char *const opens[] = {"if", "while", "until", "case", "for", "select", NULL};
+    static const char *const closes[] = {"fi", "done", "esac", NULL};
+    static const char *const others[] = {
+        "then", "else",     "elif", "do",    "!",      "{",       "}",        "time", "nohup",
+        "exec", "function", "env",  "local", "export", "declare", "readonly", NULL};
+    while (c->count > 0 && !c->words[0].is_quoted) {
+        const struct str first = c->words[0].text;
+        if (str_is_one_of(first, opens)) {
+            s->depth++;
+            if (str_is(first, "for") || str_is(first, "select")) {
+                loop(s, c);
+                return false;
+            }
+        } else if (str_is_one_of(first, closes)) {
+            s->depth -= s->depth > 0;
+        } else if (!str_is_one_of(first, others)) {
+            return true;
+        }
+        drop_word(c);
+    }
+    return c->count > 0;
+}
+
+static void end_command(struct shell *s) {
+    datum_shell_end_word(s);
+    struct shell_command c = s->command;
+    s->command = (struct shell_command){0};
+    if (c.count == 0 || !strip(s, &c)) return;
+    ptrdiff_t i = 0;
+    while (i < c.count && assigns(&c.words[i]) > 0) i++;
+    if (i < c.count) { // variables in front of a command are the command's alone
+        c.environment = c.words;
+        c.environment_count = i;
+        c.words += i;
+        c.count -= i;
+        c.capacity = c.count;
+        *arena_push(s->arena, &s->commands->items, &s->commands->count, &s->commands->capacity) = c;
+        return;
+    }
+    for (i = 0; i < c.count; i++) set_variable(s, &c.words[i], NULL, 0);
+}
+
+// "NAME=(": its words, up to the bracket that closes it.
+static int take_list(struct shell *s, struct fail *why);
+
+// The body of "read -r -d '' NAME <<EOF": its words, of which only the shell knows those with a $.
+static void read_here(struct shell *s, struct str body, int line) {
+    const ptrdiff_t count = s->commands->count;
+    const struct shell_command *c = count > 0 ? &s->commands->items[count - 1] : NULL;
+    struct shell_command words = {0};
+    if (!c || c->count < 2 || !str_is(c->words[0].text, "read")) return;
+    const struct shell_word name = {
+        .text = str_format(s->arena, "%.*s=", STR_ARG(c->words[c->count - 1].text))};
+    if (assigns(&name) <= 0) return;
+    for (; body.len > 0; line++) {
+        struct str rest = str_line(&body);
+        while (rest.len > 0 && words.count < SHELL_WORDS_MAX - s->words) {
+            const struct str text = str_trim(str_cut(&rest, ' '));
+            if (text.len == 0 || str_is(text, "\\")) continue;
+            const bool is_known = str_find(text, STR("$")) < 0 && str_find(text, STR("`")) < 0;
+            *arena_push(s->arena, &words.words, &words.count, &words.capacity) =
+                (struct shell_word){.text = text, .line = line, .column = 1, .is_known = is_known};
+        }
+    }
+    if (words.count > 0) set_variable(s, &name, words.words, words.count);
+}
+
+static void end_line(struct shell *s) {
+    s->at++;
+    s->line++;
+    s->line_begin = s->at;
+    if (s->here.len == 0) return;
+    const struct str all = str_slice(s->text, s->at, s->text.len);
+    const int first = s->line;
+    ptrdiff_t end = 0;
+    struct str rest = str_slice(s->text, s->at, s->text.len);
+    while (rest.len > 0) {
+        const struct str line = str_line(&rest);
+        s->at = rest.p ? rest.p - s->text.p : s->text.len;
+        s->line++;
+        if (str_equal(str_trim(line), s->here)) break;
+        end = rest.p ? s->at - (all.p - s->text.p) : all.len;
+        if (!rest.p) break;
+    }
+    read_here(s, str_slice(all, 0, end), first);
+    if (!rest.p) s->at = s->text.len;
+    s->line_begin = s->at;
+    s->here = (struct str){0};
+}
+
+// "<<EOF", "<<-'EOF'", "> file", "2>&1"
+static void redirection(struct shell *s) {
+    const bool is_here =
+        shell_peek(s, 0) == '<' && shell_peek(s, 1) == '<' && shell_peek(s, 2) != '<';
+    datum_shell_end_word(s);
+    while (shell_peek(s, 0) && strchr("<>&-|", shell_peek(s, 0))) s->at++;
+    while (shell_peek(s, 0) == ' ' || shell_peek(s, 0) == '\t') s->at++;
+    const ptrdiff_t begin = s->at;
+    while (s->at < s->text.len && !strchr(" \t\r\n;&|<>()", shell_peek(s, 0))) s->at++;
+    struct str word = str_slice(s->text, begin, s->at);
+    if (!is_here) return;
+    while (word.len > 0 && strchr("'\"\\", word.p[0])) word = str_slice(word, 1, word.len);
+    while (word.len > 0 && strchr("'\"", word.p[word.len - 1])) word.len--;
+    s->here = word;
+}
+
+// One character, or what it begins. 1: a bracket has closed a list.
+static int step(struct shell *s, struct fail *why) {
+    const char c = shell_peek(s, 0);
+    if (c == '\\' &&
+        (shell_peek(s, 1) == '\n' || (shell_peek(s, 1) == '\r' && shell_peek(s, 2) == '\n'))) {
+        datum_shell_end_word(s);
+        s->at += shell_peek(s, 1) == '\r' ? 2 : 1;
+        end_line(s);
+    } else if (c == ' ' || c == '\t' || c == '\r') {
+        datum_shell_end_word(s);
+        s->at++;
+    } else if (c == '#' && !s->has_word) {
+        while (s->at < s->text.len && shell_peek(s, 0) != '\n') s->at++;
+    } else if (c == '\n') {
+        s->in_list ? datum_shell_end_word(s) : end_command(s);
+        if (!s->in_list) s->may_run = false;
+        end_line(s);
+    } else if (c == '(' && s->has_word && s->word.count > 0 &&
+               s->word.items[s->word.count - 1] == '=') {
+        return take_list(s, why);
+    } else if (c == ')' && s->in_list) {
+        datum_shell_end_word(s);
+        s->at++;
+        return 1;
+    } else if (strchr(";&|()", c)) {
+        const bool is_chain = (c == '&' || c == '|') && shell_peek(s, 1) == c;
+        s->in_list ? datum_shell_end_word(s) : end_command(s);
+        if (!s->in_list) s->may_run = is_chain;
+        s->at += 1 + is_chain;
+    } else if (c == '<' || c == '>') {
+        redirection(s);
+    } else {
+        datum_shell_begin_word(s);
+        if (c == '\'' || c == '"') return datum_shell_take_quotes(s, why);
+        if (c == '$') {
+            datum_shell_take_dollar(s, false);
+        } else if (c == '`') {
+            datum_shell_take_backticks(s);
+        } else {
+            s->at += c == '\\' && s->at + 1 < s->text.len;
+            buf_byte(&s->word, s->text.p[s->at++]);
+        }
+    }
+    return 0;
+}
+
+static int take_list(struct shell *s, struct fail *why) {
+    const ptrdiff_t begin = s->at++;
+    if (s->in_list)
+        return datum_source_fail(s->source, begin, why,
+                                 "a list in a list, expected a shell script");
+    datum_shell_end_word(s);
+    const ptrdiff_t first = s->command.count;
+    s->in_list = true;
+    int status = 0;
+    while (s->at < s->text.len && status == 0 && s->words < SHELL_WORDS_MAX) status = step(s, why);
+    s->in_list = false;
+    if (status < 0) return status;
+    const struct shell_word name = s->command.words[first - 1];
+    if (assigns(&name) > 0)
+        set_variable(s, &name, s->command.words + first, s->command.count - first);
+    s->command.count = first - 1;
+    return 0;
+}
+
+int datum_shell_commands(struct arena *a, struct datum_source *source, struct shell_commands *ret,
+                         struct fail *why) {
+    struct shell s = {.arena = a, .source = source, .line = 1, .commands = ret};
+    datum_shell_job(source->text, &ret->job);
+    s.text = datum_shell_job_variables(a, &ret->job);
+    while (s.at < s.text.len && step(&s, why) == 0) continue;
+    s.text = source->text;
+    s.at = s.line_begin = 0;
+    s.line = 1;
+    while (s.at < s.text.len) {
+        const int status = step(&s, why);
+        if (status < 0) return status;
+        if (s.words >= SHELL_WORDS_MAX)
+            return fail_set(why, FAIL_INPUT,
+                            "%.*s:1:1: more than %d words, expected a shell script",
+                            STR_ARG(source->name), SHELL_WORDS_MAX);
+    }
+    end_command(&s);
+    return 0;
+}
