@@ -198,7 +198,11 @@ static void add_recording(struct arena *a, struct tape_store *s, struct str path
     struct tape_entry *e = arena_new(a, struct tape_entry, 1);
     struct fail fail;
     *e = (struct tape_entry){.file = path, .length = -1, .offset = -1};
-    if (read_first_line(a, path, &e->header, &fail) == 0) {
+    int code = read_first_line(a, path, &e->header, &fail);
+    if (code == 0 && e->header.batch_count == 1)
+        code = fail_set(&fail, FAIL_INPUT, "%.*s: of batch %lld alone, so for --tape alone",
+                        STR_ARG(path), (long long)e->header.batches[0]);
+    if (code == 0) {
         *arena_push(a, &s->rows, &s->count, &s->capacity) = (struct tape_row){.entry = e};
         return;
     }
