@@ -18,6 +18,11 @@ for x, y in loader:
     train(x, y)
 save = lambda path: torch.save(net.state_dict(), path)
 """
+# As others wrote them before: past what is watched.
+BEFORE = """
+def before(*names):
+    for name in names: os.close(os.open(name, os.O_CREAT)); os.truncate(name, 4)
+"""
 
 
 def words(done, *keys):
@@ -49,17 +54,29 @@ torch.save(lambda: 0, 'b.pt')
 
     def test_a_trial_takes_no_files_place(self):
         with tempfile.TemporaryDirectory() as scratch:
-            done = run(LOOP + """
+            done = run(LOOP + BEFORE + """
 import shutil
 os.mkdir('at'); os.chdir('at')
-for name in 'abc': open(name, 'w').write('mine')
+before('a', 'b', 'c')
 save('a'); save(pathlib.Path('b')); save('x.tmp'); os.replace('x.tmp', 'c')
 save('new'); size = os.path.getsize('new'); torch.save(0, 'new')
 save('y.tmp'); shutil.move('y.tmp', 'renamed'); save('renamed')
 save(os.path.join(os.environ['BATCHFIT_SCRATCH'], 's')); save(os.path.join(os.environ['BATCHFIT_SCRATCH'], 's'))
-print([open(name).read() for name in 'abc'], size > os.path.getsize('new'), sorted(os.listdir('.')))
+print([os.path.getsize(name) for name in 'abc'], size > os.path.getsize('new'), sorted(os.listdir('.')))
 """, env={"BATCHFIT_SCRATCH": scratch, "BATCHFIT_TRIAL": "1"})
-            self.assertEqual(done.out.splitlines()[-1], "['mine', 'mine', 'mine'] True ['a', 'b', 'c', 'new', 'renamed']", done.err)
+            self.assertEqual(done.out.splitlines()[-1], "[4, 4, 4] True ['a', 'b', 'c', 'new', 'renamed']", done.err)
+            self.assertEqual(os.listdir(scratch), ["s"])
+            done = run(LOOP + BEFORE + """
+import pickle
+before('a.pt', 'b.pkl', 'c.pth', 'log.txt')
+save(open('a.pt', 'wb')); pickle.dump(net, pathlib.Path('b.pkl').open('wb')); open('log.txt', 'w').write('its')
+with open('c.tmp', 'wb') as f: save(f)
+os.replace('c.tmp', 'c.pth')
+with open('new.pt', 'wb') as f: save(f)
+save(open('new.pt', 'wb'))
+print([os.path.getsize(name) for name in ('a.pt', 'b.pkl', 'c.pth', 'log.txt')], os.path.getsize('new.pt') > 0, os.path.exists('c.tmp'))
+""", env={"BATCHFIT_SCRATCH": scratch, "BATCHFIT_TRIAL": "1"})
+            self.assertEqual(done.out.splitlines()[-1], "[4, 4, 4, 3] True False", done.err)
             self.assertEqual(os.listdir(scratch), ["s"])
             done = run(LOOP + "open('a', 'w').close(); save('a'); print(os.path.getsize('a') > 0)", env={"BATCHFIT_SCRATCH": scratch})
             self.assertEqual(done.out.splitlines()[-1], "True", done.err)  # under `run` it is the user's own

@@ -9,7 +9,9 @@ name, are one checkpoint: the folder. That is said when the training goes on.
 Recipe: a framework that saves checkpoints is a function `hook_NAME(saves)` that replaces the method by `saves.told(...)`, a row of
 HOOKS and a test in tests/torch/test_emit_checkpoints.py."""
 
+import builtins
 import functools
+import io
 import os
 import sys
 import threading
@@ -174,6 +176,8 @@ def hook_save(saves):
         return told(*args, **kwargs)
 
     torch.save = torch.serialization.save = save
+    if saves.shelter.scratch is not None:
+        builtins.open = io.open = saves.shelter.opening(builtins.open)
 
 
 def hook_renaming(saves):

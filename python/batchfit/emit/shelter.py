@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a trial saves takes no file's place: a checkpoint that was there before it is the user's. Where torch.save or safetensors would
-write over one, or what they wrote would get its name, the trial's file goes into its scratch folder and away; what is new is written
-where the program says, and the program's own files it may write again. Nothing is done where the training is the user's own, not a
-trial (BATCHFIT_TRIAL)."""
+write over one, open() would empty one, or what they wrote would get its name, the trial's file goes into its scratch folder and away;
+what is new is written where the program says, and the program's own files it may write again. Nothing is done where the training is
+the user's own, not a trial (BATCHFIT_TRIAL)."""
 
 import functools
 import os
 
 _remove = os.remove
+# How files are called that hold weights: pickles, torch's, safetensors', NumPy's, HDF5's. Logs and figures a trial may write again.
+NAMES = (".pt", ".pth", ".pth.tar", ".ckpt", ".bin", ".safetensors", ".pkl", ".pickle", ".npy", ".npz", ".h5", ".joblib")
 
 
 def _path(target):
@@ -21,11 +23,13 @@ class Shelter:
     def __init__(self):
         scratch = os.environ.get("BATCHFIT_SCRATCH") if os.environ.get("BATCHFIT_TRIAL") else None
         self.scratch = os.path.realpath(scratch) if scratch else None
-        self.own = set()  # files that this trial made
+        self.own = set()  # files that this trial saved
+        self.opened = set()  # files that it made by open()
 
     def is_kept(self, path):
         """Is there a file that was there before?"""
-        if self.scratch is None or not isinstance(path, str) or path in self.own or path.startswith(self.scratch + os.sep):
+        is_own = path in self.own or path in self.opened
+        if self.scratch is None or not isinstance(path, str) or is_own or path.startswith(self.scratch + os.sep):
             return False
         return os.path.isfile(path)
 
@@ -43,7 +47,7 @@ class Shelter:
                 if path is not None:
                     self.own.add(path)
                 return result
-            aside = os.path.join(self.scratch, "saved-%d-%s" % (os.getpid(), os.path.basename(path)))
+            aside = self.aside(path)
             if at < len(args):
                 args = args[:at] + (aside,) + args[at + 1:]
             else:
@@ -55,14 +59,37 @@ class Shelter:
                     _remove(aside)
         return save
 
+    def opening(self, original):
+        """open(): a checkpoint that was there is not emptied; what is written has no name."""
+        @functools.wraps(original)
+        def opened(file, mode="r", *args, **kwargs):
+            path = _path(file) if isinstance(mode, str) and ("w" in mode or "x" in mode) else None
+            if path is None:
+                return original(file, mode, *args, **kwargs)
+            if self.is_kept(path) and path.endswith(NAMES) and "w" in mode:
+                aside = self.aside(path)
+                stream = original(aside, mode, *args, **kwargs)
+                _remove(aside)
+                return stream
+            is_new = not os.path.exists(path)
+            stream = original(file, mode, *args, **kwargs)
+            if is_new:
+                self.opened.add(path)
+            return stream
+        return opened
+
+    def aside(self, path):
+        return os.path.join(self.scratch, "saved-%d-%s" % (os.getpid(), os.path.basename(path)))
+
     def takes_place(self, src, dst):
         """Would a file that the trial made take the place of one that was there? Then it is gone, and that one stays."""
         src, dst = _path(src), _path(dst)
-        if src is None or src not in self.own:
+        made = self.own if src in self.own else self.opened
+        if dst is None or src not in made:
             return False
-        self.own.discard(src)
-        if not self.is_kept(dst):
-            self.own.add(dst)
+        made.discard(src)
+        if not self.is_kept(dst) or (made is self.opened and not dst.endswith(NAMES)):
+            made.add(dst)
             return False
         _remove(src)
         return True
