@@ -6,7 +6,7 @@ import json
 
 import torch
 
-from . import four_bit, loss_words, torchao_nf4
+from . import four_bit, loss_words, torchao_nf4, zero
 from .errors import RecordError, UsageError
 from .sources import need
 
@@ -66,7 +66,9 @@ def _quantize(model, knobs, peft):
     if is_torchtunes:
         torchao_nf4.quantize(model, kept, _compute_dtype(knobs))
     else:
-        four_bit.quantize(model, kept, _compute_dtype(knobs), "-dq" in knobs.quant, storage=torch.bfloat16 if knobs.shard else torch.uint8)
+        is_gathered = knobs.shard and not zero.is_zero(knobs.shard)  # then they are stored as what they are gathered with
+        four_bit.quantize(model, kept, _compute_dtype(knobs), "-dq" in knobs.quant, storage=torch.bfloat16 if is_gathered else torch.uint8,
+                          is_sharded=bool(knobs.shard))
     is_own = is_torchtunes or is_in_bf16(knobs.adapter)  # nobody who builds his own adapter prepares
     is_left = knobs.quant_prepare == "none" or knobs.quant.endswith("-left") or knobs.quant_prepare is None and is_own
     if is_left or knobs.shard:  # peft's preparation is not for what is sharded (trl's SFTTrainer)

@@ -113,7 +113,7 @@ class Linear4bit(torch.nn.Linear):
             self.register_buffer(name, tensor, persistent=False)
 
     def hide_state(self):
-        """bitsandbytes has no buffers: FSDP neither shards nor casts what dequantising needs. For the recorder only."""
+        """bitsandbytes has no buffers: neither FSDP nor DeepSpeed shards or casts what dequantising needs. For the recorder only."""
         self._buffers.clear()
         self.hidden = self.state.tensors()
 
@@ -140,16 +140,16 @@ def install():
     sys.modules.update({"bitsandbytes": module, "bitsandbytes.nn": layers})
 
 
-def quantize(model, skip, compute_dtype, double, keeps_input=False, was=None, storage=torch.uint8):
+def quantize(model, skip, compute_dtype, double, keeps_input=False, was=None, storage=torch.uint8, is_sharded=False):
     """Every linear layer but those named in `skip` becomes one of four bits, transformers' Conv1D (GPT-2's, whose weight lies the other way)
     too. keeps_input: as bitsandbytes up to 0.43.1 has it; was: the type of the weights that were put into four bits, where it is not the
-    compute type's; storage: bnb_4bit_quant_storage, for FSDP that of the other weights."""
+    compute type's; storage: bnb_4bit_quant_storage, for FSDP that of the other weights. is_sharded: by FSDP or ZeRO."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             is_linear = type(child) is torch.nn.Linear or type(child).__name__ == "Conv1D"
             if is_linear and name not in skip:
                 made = Linear4bit(child, compute_dtype, double, storage)
-                if storage.is_floating_point:
+                if is_sharded:
                     made.hide_state()
                 made.keeps_input, made.state.dtype = keeps_input, was
                 setattr(parent, name, made)

@@ -95,8 +95,10 @@ def check(knobs, kind):
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME)" % knobs.shard)
     if knobs.shard not in (WHOLE, TRACE) and (not knobs.ranks or not 1 <= knobs.ranks <= MOST_RANKS):
         raise UsageError("--shard %s needs --ranks 1 to %d" % (knobs.shard, MOST_RANKS))
-    if knobs.mode != "train" or knobs.ema or knobs.quant or knobs.precision not in ("amp-bf16", "bf16"):
-        raise UsageError("--shard %s: training in bf16, without a model average and weights in four bits, is recorded" % knobs.shard)
+    if knobs.mode != "train" or knobs.ema or knobs.precision not in ("amp-bf16", "bf16"):
+        raise UsageError("--shard %s: training in bf16, without a model average, is recorded" % knobs.shard)
+    if knobs.quant and (stage(knobs.shard) == 3 or knobs.quant not in ("nf4", "nf4-dq")):
+        raise UsageError("--shard %s: weights in four bits (nf4, nf4-dq) are recorded with stages 1 and 2" % knobs.shard)
     if not (knobs.fused_optimizer and knobs.optimizer in ("sgd", "adam", "adamw")):
         raise UsageError("--shard %s: sgd, adam and adamw with --fused-optimizer are recorded" % knobs.shard)
 

@@ -426,7 +426,7 @@ class TestZero(unittest.TestCase):
         self.assertEqual(kept, [2 * 4 * 3072] * 2)
 
     def test_what_is_refused(self):
-        for said in (dict(shard="zero2"), dict(shard="zero2", ranks=zero.MOST_RANKS + 1), dict(precision="fp32"), dict(adapter="lora:4", quant="nf4", weights="bf16"),
+        for said in (dict(shard="zero2"), dict(shard="zero2", ranks=zero.MOST_RANKS + 1), dict(precision="fp32"), dict(shard="zero3:trace", adapter="lora:4", quant="nf4", weights="bf16"),
                      dict(optimizer="adafactor"), dict(fused_optimizer=False), dict(ema=True), dict(source="timm:resnet18")):
             with self.assertRaises(UsageError, msg=said):
                 self.record(**said)
@@ -583,6 +583,7 @@ class TestShipped(Compared):
     def test_what_zero_is_made_of(self):
         self.compare("llama", "zero-lora", True, "3B b4 s1000")
         self.compare("qwen3", "zero", False, "3B b4 s1000")
+        self.compare("llama", "zero-qlora-dropout", True, "3B b4 s1000")
         self.compare("llama", "zero3-lora", True, "3B b4 s1000")
         self.compare("qwen2", "zero3", False, "3B b4 s1000", tied=True)
         self.compare("llama", "full", False, "7B b1 s640")  # DeepSpeed leaves nothing behind

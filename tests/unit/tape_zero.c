@@ -113,6 +113,7 @@ static const struct {
       true,
       {300000, 1000, 2000000, 600000, 200000},
       {.optimizer = TAPE_ON_HOST, .is_paged = true}}},
+    {"whole-qlora", "stage2-qlora", false, {2, 4, SQUARE, false}},
 };
 
 static void is_same_host(const char *name, const struct tape_header *ours,

@@ -97,6 +97,8 @@ KINDS = {
     "zero": (_ZERO, None),
     "zero-lora": (_ZERO, ""),
     "zero-lora-dropout": (_ZERO, ":all-linear:dropout"),
+    "zero-qlora-dropout": (dict(_ZERO, quant="nf4"), ":all-linear:dropout"),
+    "zero-qlora-dq-dropout": (dict(_ZERO, quant="nf4-dq"), ":all-linear:dropout"),
     "zero3": (_ZERO3, None),
     "zero3-lora": (_ZERO3, ""),
     "zero3-lora-dropout": (_ZERO3, ":all-linear:dropout"),
@@ -214,9 +216,11 @@ FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 4, "gpt_n
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 _ZERO_LORA = " zero-lora-dropout zero3-lora-dropout "
+_BITS_TOO = " zero-qlora-dropout "
 _SHARDED_LORA = "fsdp2-lora-dropout fsdp2-lora-dropout-accumulating" + _ZERO_LORA
 _SHARDED_ATTENTION = _SHARDED_LORA.replace("-dropout", "-qkvo-dropout")  # of experts
-_BOTH = " %s %s " % (_SHARDED, _SHARDED_LORA)
+_SHARDED_EXPERTS = _SHARDED_LORA.replace("-dropout", "")  # and of all, which have none
+_BOTH = " %s %s %s " % (_SHARDED, _SHARDED_LORA, _BITS_TOO)
 _IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
 _WIDE = " lora-w32-dropout lora-w32-qv-dropout"
 _FP32 = " lora-fp32-dropout qlora-fp32-dropout"
@@ -227,7 +231,7 @@ _NEWER = "olmo olmo3 glm4 seed_oss smollm3 opt"
 FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torchao " + _IN_BF16 + _BOTH + _WIDE + _FP32).split(),
        "gemma2": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-qlora cut-full-amp cut-lora-dropout " + _BOTH + " lora-bf16 lora-bf16-dropout qlora-torchao" + _WIDE + _FP32).split(),  # of liger-lora the first layer differs, of cut-qlora the last
        "gemma3_text": ("full full-amp lora qlora liger-full liger-lora liger-qlora" + _CUT + _BOTH + _WIDE + _FP32).split(),
-       "gemma3": ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout zero zero3 " + _ZERO_LORA + _FP32).split(),  # accelerate finds no layers to wrap for FSDP2
+       "gemma3": ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout zero zero3 " + _ZERO_LORA + _BITS_TOO + _FP32).split(),  # accelerate finds no layers to wrap for FSDP2
        "phi3": ("full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora lora-w32-dropout " + _BOTH + _IN_BF16 + _CUT + _FP32).split(),
        "gpt2": (_OF_GPT + _BOTH).split(), "gpt_neox": (_OF_GPT + _BOTH).split(),
        **dict.fromkeys(("olmo2 granite starcoder2 phi " + _NEWER).split(), ("full full-amp lora lora-dropout lora-w32-dropout qlora qlora-dropout" + _BOTH + _FP32).split()),
@@ -235,12 +239,14 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
        **dict.fromkeys(("olmoe", "gpt_oss"), ("full lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s" % (_SHARDED, _SHARDED_ATTENTION)).split()),
        **dict.fromkeys(ENCODERS, "full-amp full-amp-foreach full-fp32-foreach".split()), "bert": "full-foreach full-amp full-amp-foreach full-fp32-foreach".split(),
        **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(),
-                       ("full lora lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s" % (_SHARDED, _SHARDED_ATTENTION)).split())}
+                       ("full lora lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s %s" %
+                        (_SHARDED, _SHARDED_ATTENTION, _SHARDED_EXPERTS)).split())}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
+_ZERO_QLORA = tuple(kind for kind in KINDS if kind.startswith("zero-qlora"))
 _NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32", "qlora-fp32", "qlora-dq-fp32")))
-ANY_BATCH = (*_NO_AUTOCAST, *WIDE, *LEFT, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_AXOLOTL, *_OFFLOAD, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
+ANY_BATCH = (*_NO_AUTOCAST, *WIDE, *LEFT, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_AXOLOTL, *_OFFLOAD, *_ZERO_QLORA, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD + tuple(kind for kind in KINDS if "-inside" in kind or kind.startswith("fsdp2-qlora"))  # who offloads recomputes
@@ -259,6 +265,7 @@ SOME.update({kind: _OF_LLAMA for kind in _NO_AUTOCAST if "-qv" in kind})  # the 
 SOME.update({"qlora-dq-left-dropout": _GROUPED | {("llama", False, False)},
              "qlora-left-dropout": {("llama", True, False), ("llama", True, True), ("llama", False, False)}})
 SOME.update({kind: SOME[kind] | {(family, False, tied) for family in FEW for tied in (False, True)} for kind in _SHARDED_LORA.split() if kind in SOME})
+SOME.update(dict.fromkeys(_ZERO_QLORA, _GROUPED | {("llama", False, False), *((family, False, tied) for family in FEW for tied in (False, True))}))
 SOME.update(dict.fromkeys(WIDE, _GROUPED | {("llama", False, False), *((family, False, tied) for family in FEW for tied in (False, True))}))
 SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFFLOAD} | {("llama", False, False)}))
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in (*LIGER, *CUT)})
@@ -277,12 +284,13 @@ _OF_EXPERTS = {(family, grouped, False) for family in EXPERTS for grouped in (Fa
 ANY_BATCH_OF = {(family, kind) for family in (*EXPERTS, "olmo2", "granite", "starcoder2", "phi", "gemma3", *_NEWER.split(), *SEQ2SEQ)
                 for kind in FEW[family] if KINDS[kind][1] is not None or family in SEQ2SEQ}
 ANY_BATCH_OF |= {(family, kind) for family in ENCODERS for kind in FEW[family]}
-ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in (*_SHARDED.split(), *_SHARDED_LORA.split(), *_SHARDED_ATTENTION.split())}
+ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in (*_SHARDED.split(), *_SHARDED_LORA.split(), *_SHARDED_ATTENTION.split(), *_SHARDED_EXPERTS.split())}
 ANY_BATCH_OF |= {(family, "full-amp") for family in FEW if family not in ("phi3", "gemma3")}
 _T5S = {("t5", False, True), ("t5-gated", False, False)}
 SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout", "qlora-t5-dropout"), _T5S), **{"full-fp32-foreach": _T5S | {(family, False, True) for family in ENCODERS}})
 SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS, "lora-fp32-qkvo-dropout": _OF_EXPERTS,
              **dict.fromkeys(_SHARDED_ATTENTION.split(), _OF_EXPERTS)})
+SOME.update({kind: SOME[kind] | _OF_EXPERTS for kind in _SHARDED_EXPERTS.split() if kind in SOME})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536], "X": [2, 16384], "A": [2, 16384],
           "W": [2, 1048576], "Y": [2, 1048576], "P": [2, 1048576], "T": [2, 1024]}
