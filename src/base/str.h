@@ -38,6 +38,7 @@ void str_list_add_new(struct arena *a, struct str_list *list, struct str text); 
 __attribute__((format(printf, 3, 4))) void str_list_format(struct arena *a, struct str_list *list,
                                                            const char *format, ...);
 bool str_list_has(const struct str_list *list, struct str text);
+struct str str_list_text(struct arena *a, const struct str_list *list); // "these, those"
 
 // The words of a command or an environment, with a NULL behind the last as exec wants them.
 struct str_words {

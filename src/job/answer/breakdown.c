@@ -39,7 +39,7 @@ struct str answer_plan_text(struct arena *a, const struct plan *p) {
     if (p->target_length > 0) buf_format(&text, "/%lld", (long long)p->target_length);
     if (p->sequence_length > 0) buf_add(&text, STR(" tokens"));
     if (p->adapter.len > 0)
-        buf_format(&text, ", %s of rank %lld", question_adapter_name(p),
+        buf_format(&text, ", %s of rank %lld", plan_training_name(p->adapter, p->quant),
                    (long long)plan_adapter_rank(p->adapter));
     if (p->quant.len > 0) buf_format(&text, " (%.*s)", STR_ARG(p->quant));
     if (p->inference)

@@ -32,10 +32,6 @@ static bool is_four_bit(const struct config_guard *g) {
            (is_named || is_word || str_is_one_of(str_last(g->path, '.'), keys));
 }
 
-const char *question_adapter_name(const struct plan *p) {
-    return p->adapter.len == 0 ? "full fine-tuning" : p->quant.len > 0 ? "QLoRA" : "LoRA";
-}
-
 bool question_adapter_models(const struct question *q, const struct config_guard *g) {
     if (is_adapter(g)) return q->plan.adapter.len > 0;
     return is_four_bit(g) && q->plan.quant.len > 0;
@@ -204,7 +200,7 @@ void question_adapter_check(struct question *q, const struct question_options *o
     }
     if (forecast_open(&q->tape_cache, &q->plan, &f, &unserved) == 0) return;
     if (forecast_open(&q->tape_cache, &full, &f, NULL) < 0 && !o->model_is_optional) return;
-    str_list_format(q->arena, &q->notes, "%s is not predicted: %s", question_adapter_name(&q->plan),
-                    unserved.message);
+    str_list_format(q->arena, &q->notes, "%s is not predicted: %s",
+                    plan_training_name(q->plan.adapter, q->plan.quant), unserved.message);
     q->plan = full;
 }

@@ -51,7 +51,8 @@ static int read_keys(const char *keys, struct config_options *options, struct fa
 // Empty: there is nothing of the kind.
 static struct str guard_text(const struct question *q, bool is_measured) {
     struct str what = question_not_modelled(q);
-    const char *way = q->plan.inference ? "plain inference" : question_adapter_name(&q->plan);
+    const char *way =
+        q->plan.inference ? "plain inference" : plan_training_name(q->plan.adapter, q->plan.quant);
     if (what.len == 0) return what;
     what = str_format(q->arena, QUESTION_NOT_MODELLED "%.*s; ", STR_ARG(what));
     if (is_measured) return str_format(q->arena, "%.*sthe trials run it as it is", STR_ARG(what));

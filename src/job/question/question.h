@@ -290,4 +290,3 @@ void question_adapter_check(struct question *q, const struct question_options *o
 // Whether a guard of the config is in the plan.
 bool question_adapter_models(const struct question *q, const struct config_guard *g);
 // "LoRA", "QLoRA" or "full fine-tuning"
-const char *question_adapter_name(const struct plan *p);

@@ -29,7 +29,6 @@ static int need_of(struct question *q, const struct forecast_card *card, struct 
 
 int question_several(struct question *q, struct fail *why) {
     const struct str_list *models = &q->reading.models;
-    struct buf names = buf_new(q->arena);
     int64_t most = -1;
     if (models->count < 2) return 0;
     const struct forecast_card card = largest_card(q);
@@ -40,12 +39,11 @@ int question_several(struct question *q, struct fail *why) {
         if (rc < 0) return rc;
         if (bytes > most) decides = models->items[i];
         most = bytes > most ? bytes : most;
-        buf_format(&names, "%s%.*s", i > 0 ? ", " : "", STR_ARG(models->items[i]));
     }
     q->plan.model = decides;
     str_list_format(q->arena, &q->notes,
                     "an ensemble of %td models, one after another (%.*s): %.*s needs the most and "
                     "decides",
-                    models->count, STR_ARG(buf_str(&names)), STR_ARG(decides));
+                    models->count, STR_ARG(str_list_text(q->arena, models)), STR_ARG(decides));
     return 0;
 }

@@ -65,7 +65,7 @@ static int no_tape(struct forecast *f, const struct plan *p, const char *obstacl
     if (there.len > 0) there = str_format(f->arena, " (there are tapes for %.*s)", STR_ARG(there));
     fail_set(why, FAIL_INPUT, "%.*s: no tape for that %s%.*s", STR_ARG(f->model.name),
              obstacle ? obstacle : "setting", STR_ARG(there));
-    if (p->shard.len > 0) return forecast_shard_hint(f, p, why);
+    if (p->shard.len > 0) return forecast_shard_hint(f, p, (struct str){0}, why);
     if (p->precision == PLAN_FP16 && !p->inference)
         return fail_hint(why, "fp16 alone is for inference: training takes amp-fp16");
     return fail_hint(why, "add it with: %.*s",

@@ -268,17 +268,13 @@ static const struct tape_shelf_entry *choose(const struct wish *w, int *ret_fart
 static struct str others(struct arena *a, const struct wish *w, int property) {
     const struct forecast_family *f = w->family;
     struct str_list list = {0};
-    struct buf text = buf_new(a);
     int excess;
     for (ptrdiff_t i = 0; i < f->shelf.count; i++) {
         const struct forecast_words *has = &f->words[i];
-        if (reach(has, w, &excess) < property) continue;
-        const struct str word = forecast_split_words(has->of[property]);
-        if (str_list_has(&list, word)) continue;
-        str_list_add(a, &list, word);
-        buf_format(&text, "%s%.*s", list.count > 1 ? ", " : "", STR_ARG(word));
+        if (reach(has, w, &excess) >= property)
+            str_list_add_new(a, &list, forecast_split_words(has->of[property]));
     }
-    return buf_str(&text);
+    return str_list_text(a, &list);
 }
 
 // Whether LoRA is on a layer that the model has.
@@ -289,32 +285,32 @@ static bool has_target(struct str targets, struct str layers) {
 }
 
 static struct str listed(struct arena *a, struct str words) {
-    struct buf text = buf_new(a);
-    for (int i = 0; words.p; i++) {
-        struct str word = str_cut(&words, ',');
-        buf_format(&text, "%s%.*s", i > 0 ? ", " : "", STR_ARG(word));
-    }
-    return buf_str(&text);
+    struct str_list list = {0};
+    while (words.p) str_list_add(a, &list, str_cut(&words, ','));
+    return str_list_text(a, &list);
 }
 
-int forecast_shard_hint(struct forecast *f, const struct plan *p, struct fail *why) {
+int forecast_shard_hint(struct forecast *f, const struct plan *p, struct str own,
+                        struct fail *why) {
     struct str shard = shard_text(p->shard);
-    struct str_list families = {0};
-    struct buf text = buf_new(f->arena);
+    struct str_list families = {0}, ways = {0};
     struct forecast_family *all;
     int code = forecast_open_family(f->cache, (struct str){0}, &all, why);
     if (code < 0) return code;
     for (ptrdiff_t i = 0; i < all->shelf.count; i++) {
         const struct tape_shelf_entry *e = &all->shelf.entries[i];
-        if (!str_equal(shard_text(e->entry.header.shard), shard) ||
-            str_list_has(&families, e->family))
-            continue;
-        str_list_add(f->arena, &families, e->family);
-        buf_format(&text, "%s%.*s", families.count > 1 ? ", " : "", STR_ARG(e->family));
+        const struct tape_header *h = &e->entry.header;
+        if (!str_equal(shard_text(h->shard), shard)) continue;
+        str_list_add_new(f->arena, &families, e->family);
+        if (str_equal(e->family, own))
+            str_list_add_new(f->arena, &ways, str_of(plan_training_name(h->adapter, h->quant)));
     }
-    return families.count > 0 ? fail_hint(why, "%.*s is modelled for %.*s", STR_ARG(shard),
-                                          STR_ARG(buf_str(&text)))
-                              : fail_hint(why, "no template has %.*s", STR_ARG(shard));
+    if (families.count == 0) return fail_hint(why, "no template has %.*s", STR_ARG(shard));
+    if (ways.count == 0)
+        return fail_hint(why, "%.*s is modelled for %.*s", STR_ARG(shard),
+                         STR_ARG(str_list_text(f->arena, &families)));
+    return fail_hint(why, "%.*s of a %.*s is modelled for %.*s", STR_ARG(shard), STR_ARG(own),
+                     STR_ARG(str_list_text(f->arena, &ways)));
 }
 
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
@@ -332,7 +328,8 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     // The recorder has no four bits over FSDP2 either.
     bool is_recorded = plan_fsdp_offloads(w->plan->shard) &&
                        (plan_fsdp(w->plan->shard) == 1 || w->plan->quant.len == 0);
-    if (w->plan->shard.len > 0 && !is_recorded) return forecast_shard_hint(f, w->plan, why);
+    if (w->plan->shard.len > 0 && !is_recorded)
+        return forecast_shard_hint(f, w->plan, w->shape->type, why);
     return fail_hint(why, "record it: %.*s",
                      STR_ARG(forecast_record_command(a, w->asked, &f->model)));
 }

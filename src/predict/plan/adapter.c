@@ -103,6 +103,10 @@ struct str plan_adapter_targets(struct str adapter) {
     return str_is(targets, "all-linear") ? (struct str){0} : targets;
 }
 
+const char *plan_training_name(struct str adapter, struct str quant) {
+    return adapter.len == 0 ? "full fine-tuning" : quant.len > 0 ? "QLoRA" : "LoRA";
+}
+
 bool plan_quant_is_left(struct str quant) {
     return str_ends(quant, STR("-left"));
 }

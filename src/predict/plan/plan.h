@@ -180,6 +180,8 @@ bool plan_adapter_is_bf16(struct str adapter);
 bool plan_is_wide(const struct plan *p);
 // The layers alone; empty: every linear layer.
 struct str plan_adapter_targets(struct str adapter);
+// "full fine-tuning", "LoRA" or "QLoRA".
+const char *plan_training_name(struct str adapter, struct str quant);
 
 // A member of a plan that stands `at` bytes into a record, as a row of the record's table.
 // clang-format off
