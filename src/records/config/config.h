@@ -69,7 +69,7 @@ enum { CONFIG_MAX_BYTES = DATUM_MAX_BYTES };
 // Parses the text of a config. Fails with FAIL_INPUT and "NAME:LINE:COLUMN: what" for everything
 // that the trainer would not load or read differently from us: bytes that are not UTF-8, two
 // documents, anchors defined twice, undefined aliases, more than 16 MiB, …
-// The name alone decides about the format; nothing is opened.
+// The name decides about the format, or "#!/bin/bash" of what has no known ending; nothing is opened.
 int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,
                  struct fail *why);
 // The same for a config that may be made of several files. `loader` NULL: as config_parse.

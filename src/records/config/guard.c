@@ -102,12 +102,16 @@ static struct str name_of(struct arena *a, struct str cases, struct str key, str
 
 // --- Places --------------------------------------------------------------------------------------
 
-// "a.b" from the top, "**.a.b" anywhere; the entry has the last key.
-static bool is_at(const struct entry *e, struct str pattern) {
+// "a.b" from the top, or that of the section, "**.a.b" anywhere; the entry has the last key.
+static bool is_at(const struct scope *s, const struct entry *e, struct str pattern) {
     const bool anywhere = str_starts(pattern, STR("**."));
     if (anywhere) pattern = str_slice(pattern, 3, pattern.len);
     const struct str above = str_before_last(pattern, '.');
-    if (!anywhere || str_equal(e->path, above)) return str_equal(e->path, above) || above.len == 0;
+    const bool is_below = s->prefix.len > 0 && str_starts(e->path, s->prefix);
+    const struct str rest = str_slice(e->path, is_below ? s->prefix.len : 0, e->path.len);
+    const struct str path =
+        is_below && str_starts(rest, STR(".")) ? str_slice(rest, 1, rest.len) : e->path;
+    if (!anywhere || str_equal(path, above)) return str_equal(path, above) || above.len == 0;
     return above.len == 0 ||
            (str_ends(e->path, above) && e->path.p[e->path.len - above.len - 1] == '.');
 }
@@ -170,11 +174,11 @@ static struct str_list patterns_of(struct arena *a, const struct guard_row *row)
     return patterns;
 }
 
-static bool has_place(struct arena *a, const struct guard_row *row, const struct entry *e) {
-    const struct str_list patterns = patterns_of(a, row);
+static bool has_place(const struct reader *r, const struct guard_row *row, const struct entry *e) {
+    const struct str_list patterns = patterns_of(r->arena, row);
     for (ptrdiff_t i = 0; i < patterns.count; i++)
         if (str_equal(str_last(patterns.items[i], '.'), e->key->text) &&
-            is_at(e, patterns.items[i]))
+            is_at(&r->scope, e, patterns.items[i]))
             return true;
     return false;
 }
@@ -184,7 +188,7 @@ static bool is_own(const struct reader *r, const struct guard_row *row, const st
     const struct dialect *own = r->dialect;
     for (ptrdiff_t i = 0; i < own->guard_count; i++) {
         const struct guard_row *other = &own->guards[i];
-        if (str_equal(other->kind, row->kind) && has_place(r->arena, other, e)) return true;
+        if (str_equal(other->kind, row->kind) && has_place(r, other, e)) return true;
     }
     return false;
 }
@@ -198,7 +202,7 @@ static void read_row(struct reader *r, const struct scope *s, const struct guard
     for (ptrdiff_t i = 0; i < patterns.count && !found; i++) {
         const struct entry *e = config_scope_first(s, str_last(patterns.items[i], '.'));
         for (; e; e = config_scope_next(s, e)) {
-            if (!is_at(e, patterns.items[i]) || !is_asked(r, e)) continue;
+            if (!is_at(s, e, patterns.items[i]) || !is_asked(r, e)) continue;
             found = true;
             if (!is_every || !is_own(r, row, e)) add_guard(r, row, e);
         }

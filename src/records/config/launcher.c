@@ -17,7 +17,9 @@ static const struct count {
 static struct place find(struct reader *r, const char *key, struct str *ret_path) {
     struct steps steps;
     struct place p = {0};
-    *ret_path = str_format(r->arena, "launcher.%s", key);
+    const struct str section = r->scope.prefix; // of several commands one
+    *ret_path =
+        str_format(r->arena, "%.*s%slauncher.%s", STR_ARG(section), section.len ? "." : "", key);
     if (!config_path_parse(r->arena, *ret_path, &steps, NULL))
         p = config_place_find(r->config, &steps);
     return p;

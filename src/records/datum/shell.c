@@ -157,21 +157,49 @@ static ptrdiff_t script_at(const struct shell_command *c) {
     return 0;
 }
 
+static void set_number(struct flags *f, const char *key, int64_t value,
+                       const struct shell_word *w) {
+    const struct shell_word number = {.line = w->line, .column = w->column, .is_known = true};
+    const struct str text = str_format(f->data->arena, "%lld", (long long)value);
+    if (value > 0 && !datum_find(f->map, str_of(key)))
+        datum_set(f->data, f->map, str_of(key), word_value(f, &number, text), w->line, w->column);
+}
+
 // srun starts as many as the job has, where it is not told otherwise.
 static void take_job(struct flags *f, const struct shell_word *w, const struct shell_job *job) {
-    const struct {
-        struct str key;
-        int64_t value;
-    } rows[] = {{STR("ntasks"), job->tasks},
-                {STR("ntasks_per_node"), job->tasks_per_node},
-                {STR("nodes"), job->nodes}};
-    const bool is_told = datum_find(f->map, rows[0].key) || datum_find(f->map, rows[1].key);
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].value <= 0 || datum_find(f->map, rows[i].key) || (is_told && i < 2)) continue;
-        const struct shell_word number = {.line = w->line, .column = w->column, .is_known = true};
-        const struct str text = str_format(f->data->arena, "%lld", (long long)rows[i].value);
-        datum_set(f->data, f->map, rows[i].key, word_value(f, &number, text), w->line, w->column);
+    if (!datum_find(f->map, STR("ntasks")) && !datum_find(f->map, STR("ntasks_per_node"))) {
+        set_number(f, "ntasks", job->tasks, w);
+        set_number(f, "ntasks_per_node", job->tasks_per_node, w);
     }
+    set_number(f, "nodes", job->nodes, w);
+}
+
+// "srun -N 2 -n 16", "mpirun -np 8"
+static void take_letters(struct flags *f, ptrdiff_t begin) {
+    static const struct {
+        const char *letter, *key;
+    } letters[] = {{"-np", "ntasks"}, {"-n", "ntasks"}, {"-N", "nodes"}};
+    for (ptrdiff_t i = begin; i + 1 < f->end; i++) {
+        int64_t n;
+        for (size_t k = 0; k < sizeof letters / sizeof *letters; k++)
+            if (str_is(f->command->words[i].text, letters[k].letter) &&
+                str_to_i64(f->command->words[i + 1].text, &n))
+                set_number(f, letters[k].key, n, &f->command->words[i]);
+    }
+}
+
+// "deepspeed --include node1:0,1@node2:0,1": a process for each of its slots.
+static void take_slots(struct flags *f, const struct shell_word *w) {
+    const struct datum_pair *p = datum_find(f->map, STR("include"));
+    struct str nodes = p && p->value->kind == DATUM_WORD ? p->value->text : (struct str){0};
+    int64_t count = 0;
+    while (nodes.len > 0) {
+        struct str slots = str_cut(&nodes, '@');
+        (void)str_cut(&slots, ':');
+        if (slots.len == 0) return; // all that the node has
+        for (; slots.len > 0; count++) (void)str_cut(&slots, ',');
+    }
+    set_number(f, "ntasks", count, w);
 }
 
 // What starts the training's processes, by its own words: torchrun --nproc_per_node 8 train.py …
@@ -188,6 +216,8 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
         const struct shell_word *w = &c->words[i];
         if (!str_is_one_of(w->text, starters)) continue;
         datum_set(d, f.map, STR("started_by"), word_value(&f, w, w->text), w->line, w->column);
+        take_letters(&f, i);
+        take_slots(&f, w);
         if (str_is(w->text, "srun")) take_job(&f, w, job);
         break;
     }
@@ -266,6 +296,10 @@ static struct datum *flags_of(struct data *d, const struct shell_command *c,
 
 // --- Which command -------------------------------------------------------------------------------
 
+static const char *const programs[] = {
+    "python",  "python3", "torchrun",         "accelerate", "deepspeed", "yolo", "xtuner",
+    "axolotl", "swift",   "llamafactory-cli", "tune",       "litgpt",    "trl",  NULL};
+
 // A text that the shell reads as words, in the place of its one word.
 static void split(struct data *d, const struct shell_word *from, struct shell_command *to) {
     ptrdiff_t gap = 0, begin = 0;
@@ -288,6 +322,18 @@ static void split(struct data *d, const struct shell_word *from, struct shell_co
     }
 }
 
+// "submit.py --cluster x -- torchrun …": the command is behind the dashes.
+static void skip_submitter(struct shell_command *c) {
+    for (ptrdiff_t i = 0; i + 1 < c->count; i++) {
+        if (!str_is(c->words[i].text, "--") || !str_is_one_of(c->words[i + 1].text, programs))
+            continue;
+        c->words += i + 1;
+        c->count -= i + 1;
+        c->capacity = c->count;
+        return;
+    }
+}
+
 // "eval $COMMAND", "srun bash -c "torchrun …"": the command that is in the text.
 static void unfold(struct data *d, struct shell_command *c) {
     static const char *const shells[] = {"bash", "sh", "/bin/bash", "/bin/sh", NULL};
@@ -307,24 +353,39 @@ static void unfold(struct data *d, struct shell_command *c) {
     }
 }
 
-// 2: it has a flag for the batch; 1: it starts a program with flags, or a file of them; 0: neither.
+// Programs that prepare, judge or serve, by what their names have, and trainings have not.
+static bool trains_not(const struct shell_command *c) {
+    static const char *const others[] = {"eval",    "infer",      "predict",  "generate",
+                                         "prepare", "preprocess", "tokeniz",  "convert",
+                                         "merge",   "export",     "download", NULL};
+    static const char *const trainings[] = {"train", "tune", "sft", "dpo", "run_", NULL};
+    const ptrdiff_t at = script_at(c);
+    const struct str name = at > 0 ? str_last(c->words[at - 1].text, '/') : (struct str){0};
+    bool is_other = false;
+    for (int i = 0; others[i]; i++) is_other |= str_find(name, str_of(others[i])) >= 0;
+    for (int i = 0; trainings[i]; i++) is_other &= str_find(name, str_of(trainings[i])) < 0;
+    return is_other;
+}
+
+// 3: it has a flag for the batch of a training; 2: for a batch; 1: it starts a program with flags,
+// or a file of them; 0: neither.
 static int rank_of(const struct shell_command *c) {
-    static const char *const programs[] = {
-        "python",  "python3", "torchrun",         "accelerate", "deepspeed", "yolo", "xtuner",
-        "axolotl", "swift",   "llamafactory-cli", "tune",       "litgpt",    "trl",  NULL};
     static const char *const says[] = {"echo", "printf", "cat", NULL};
-    bool trains = false, has_flag = false;
+    bool trains = false, has_flag = false, has_batch = false;
     if (c->count > 0 && str_is_one_of(c->words[0].text, says)) return 0;
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct shell_word *w = &c->words[i];
         const ptrdiff_t equals = equals_at(w), end = is_flag(w) ? w->text.len : equals;
         const struct str value = str_slice(w->text, 0, end < 0 ? 0 : end);
         const ptrdiff_t cut = str_find(value, STR("="));
-        if (str_find(cut < 0 ? value : str_slice(value, 0, cut), STR("batch")) >= 0) return 2;
+        const struct str name = cut < 0 ? value : str_slice(value, 0, cut);
+        const bool is_batch = str_find(name, STR("batch")) >= 0;
+        if (is_batch && str_find(name, STR("train")) >= 0) return 3;
+        has_batch |= is_batch;
         has_flag = has_flag || is_flag(w) || names_settings(w);
         trains = trains || str_is_one_of(w->text, programs);
     }
-    return trains && has_flag;
+    return has_batch && !trains_not(c) ? 2 : trains && has_flag;
 }
 
 static struct datum *choose(struct data *d, const struct shell_commands *all) {
@@ -353,8 +414,11 @@ int datum_shell_read(struct arena *a, struct datum_source *source, const struct 
     struct shell_commands all = {0};
     int status = datum_shell_commands(a, source, &all, why);
     if (status) return status;
-    for (ptrdiff_t i = 0; i < all.count; i++)
-        if (all.items[i].count > 0) unfold(&d, &all.items[i]);
+    for (ptrdiff_t i = 0; i < all.count; i++) {
+        if (all.items[i].count == 0) continue;
+        unfold(&d, &all.items[i]);
+        skip_submitter(&all.items[i]);
+    }
     const struct datum *map = choose(&d, &all);
     *ret_root = map && map->map->count > 0 ? map : NULL;
     return 0;

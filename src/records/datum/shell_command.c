@@ -17,6 +17,12 @@ static ptrdiff_t assigns(const struct shell_word *w) {
     return i > 0 && i < w->text.len && w->text.p[i] == '=' && !str_is_digit(w->text.p[0]) ? i : -1;
 }
 
+// "$1", "${2#*=}": what the script is called with.
+static bool is_argument(struct str text) {
+    return text.len > 1 && text.p[0] == '$' &&
+           str_is_digit(text.p[text.len > 2 && text.p[1] == '{' ? 2 : 1]);
+}
+
 static void set_variable(struct shell *s, const struct shell_word *w, const struct shell_word *more,
                          ptrdiff_t count) {
     const ptrdiff_t equals = assigns(w);
@@ -29,12 +35,15 @@ static void set_variable(struct shell *s, const struct shell_word *w, const stru
         *v = (struct shell_variable){.name = name};
     }
     const bool is_sure = s->depth == 0 && !s->may_run;
+    const struct str value = str_slice(w->text, equals + 1, w->text.len);
+    // Of a loop through options: called without them, the script has what stands above.
+    if (!is_sure && v->count > 0 && count == 0 && is_argument(value)) return;
     if (!appends) {
         v->has_flags = !is_sure && (v->has_flags || datum_shell_holds_flags(v, true));
         v->count = 0;
     }
     struct shell_word first = *w;
-    first.text = str_slice(w->text, equals + 1, w->text.len);
+    first.text = value;
     first.is_known = first.is_known && is_sure;
     first.gap_count = first.gap_capacity = 0;
     if (is_sure) datum_shell_move_gaps(s, &first, w, -(equals + 1));
@@ -108,6 +117,13 @@ static void end_command(struct shell *s) {
     for (i = 0; i < c.count; i++) set_variable(s, &c.words[i], NULL, 0);
 }
 
+// "case $1 in --batch_size)": what stands in front of the bracket is no command.
+static void end_pattern(struct shell *s) {
+    datum_shell_end_word(s);
+    s->depth += s->command.count > 0 && str_is(s->command.words[0].text, "case");
+    s->command = (struct shell_command){0};
+}
+
 // "NAME=(": its words, up to the bracket that closes it.
 static int take_list(struct shell *s, struct fail *why);
 
@@ -156,8 +172,17 @@ static void end_line(struct shell *s) {
     s->here = (struct str){0};
 }
 
+// "2>&1": the number in front is a file's, no word.
+static bool is_of_file(const struct shell *s) {
+    bool is_number = s->has_word && !s->made.is_quoted && s->made.is_known && s->word.count > 0;
+    for (ptrdiff_t i = 0; is_number && i < s->word.count; i++)
+        is_number = str_is_digit(s->word.items[i]);
+    return is_number;
+}
+
 // "<<EOF", "<<-'EOF'", "> file", "2>&1"
 static void redirection(struct shell *s) {
+    if (is_of_file(s)) s->has_word = false;
     const bool is_here =
         shell_peek(s, 0) == '<' && shell_peek(s, 1) == '<' && shell_peek(s, 2) != '<';
     datum_shell_end_word(s);
@@ -198,7 +223,11 @@ static int step(struct shell *s, struct fail *why) {
         return 1;
     } else if (strchr(";&|()", c)) {
         const bool is_chain = (c == '&' || c == '|') && shell_peek(s, 1) == c;
-        s->in_list ? datum_shell_end_word(s) : end_command(s);
+        if (c == ')' && !s->in_list && s->brackets == 0)
+            end_pattern(s);
+        else
+            s->in_list ? datum_shell_end_word(s) : end_command(s);
+        if (!s->in_list) s->brackets += (c == '(') - (c == ')' && s->brackets > 0);
         if (!s->in_list) s->may_run = is_chain;
         s->at += 1 + is_chain;
     } else if (c == '<' || c == '>') {

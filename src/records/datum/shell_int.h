@@ -20,6 +20,7 @@ struct shell {
     struct str text;
     ptrdiff_t at, line_begin;
     int line, depth; // of if, for, while, case
+    int brackets;    // of commands that are open
     struct shell_commands *commands;
     struct shell_command command; // so far
     struct shell_variable *variables;
