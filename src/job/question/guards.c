@@ -23,6 +23,7 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
     if (is_compile(g)) return !q->plan.compile;
     const bool is_optimizer = str_is(g->kind, "optimizer") || str_is(g->kind, "states");
     if (is_optimizer && q->plan.adapter.len > 0) return false; // its states are few
+    if (str_is(g->what, CONFIG_OTHER_LENGTH)) return q->plan.sequence_length <= 0;
     // Of LLaMA-Factory: who trains all weights trains these (model/adapter.py, _setup_lora_tuning).
     if (str_is(g->what, beside_adapter)) return q->plan.adapter.len > 0;
     const bool is_of_loss = str_is(g->kind, "objective") || str_is(g->kind, "preference");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a model's shape makes of a config's guards: which head it is trained with, and its attention.
+// What a model's shape makes of a config: which head it is trained with, its attention, and whether
+// source and target are one text.
 //
 // Tapes and templates of decoders have a head for the next word, those of encoders one for classes
 // of sequences; another one is named, never counted silently as theirs. A config says it by its
@@ -62,11 +63,27 @@ static void check_attention(struct question *q, const struct shape *s) {
     }
 }
 
+// A decoder has source and target in one text.
+static void join_target(struct question *q, const struct shape *s) {
+    const struct config_value *source = &q->reading.values[CONFIG_SEQUENCE_LENGTH];
+    struct plan *p = &q->plan;
+    if (!s || !str_is(s->kind, "decoder") || p->target_length <= 0) return;
+    if (p->sequence_length != source->integer || str_find(source->path, STR("source")) < 0) return;
+    str_list_format(q->arena, &q->notes,
+                    "texts of %lld tokens: %lld of the source and %lld of the target, which a %.*s "
+                    "has in one",
+                    (long long)(p->sequence_length + p->target_length),
+                    (long long)p->sequence_length, (long long)p->target_length, STR_ARG(s->type));
+    p->sequence_length += p->target_length;
+    p->target_length = 0;
+}
+
 void question_model_check(struct question *q) {
     const struct shape *s = q->shape.type.len > 0 ? &q->shape : NULL;
     if (q->plan.model.len == 0) return;
     if (q->plan.inference && !config_guard_of(&q->reading, "attention")) return;
     if (!s && forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) < 0) return;
     check_attention(q, s);
+    join_target(q, s);
     if (!q->plan.inference) check_head(q, s);
 }

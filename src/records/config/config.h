@@ -239,6 +239,8 @@ struct config_reading {
 
 // The first of that kind; NULL: there is none.
 const struct config_guard *config_guard_of(const struct config_reading *r, const char *kind);
+// Of a key that may be the length of texts, where none is known to be.
+#define CONFIG_OTHER_LENGTH "texts of another length"
 // A setting that no row of a dialect names.
 void config_add_guard(struct arena *a, struct config_reading *r, struct config_guard g);
 

@@ -83,6 +83,12 @@ static void name(struct reader *r, enum config_role role, const struct entry *e)
     config_reader_warn(r, "%.*s: is %.*s = %.*s the %s? then use --key %s=%.*s", STR_ARG(place),
                        STR_ARG(path), STR_ARG(text), config_role_name(role), config_role_name(role),
                        STR_ARG(shell_word(r->arena, path)));
+    if (role == CONFIG_SEQUENCE_LENGTH)
+        config_add_guard(r->arena, r->reading,
+                         (struct config_guard){.kind = STR("sizes"),
+                                               .what = STR(CONFIG_OTHER_LENGTH),
+                                               .path = path,
+                                               .value = text});
     struct config_value *batch = &r->reading->values[CONFIG_BATCH];
     if (role != CONFIG_ACCUMULATION || batch->refusal.len > 0) return;
     batch->refusal = str_format(
