@@ -31,7 +31,7 @@ static void refuse(struct reader *r, const char *text, struct str place) {
 static void compare_number(struct reader *r, struct config_node *file, const struct pair *p) {
     struct config_node *n = item(file, p->key);
     const struct config_value *v = &r->reading->values[p->role];
-    if (!n || config_scalar_read(r->config, n).type != CONFIG_INT) return;
+    if (!n || config_scalar_read(r->config, n).type != CONFIG_INT || v->text.len == 0) return;
     const int64_t theirs = config_scalar_read(r->config, n).integer;
     const struct str place = config_node_place(r->arena, r->config, n);
     if (theirs == v->integer) {

@@ -173,6 +173,11 @@ void config_reader_unknown(struct reader *r, enum config_role role, const struct
                             STR_ARG(v->file), v->file.len ? ", " : "", v->line, STR_ARG(v->text)));
 }
 
+static void take_names(struct reader *r, struct config_value *v, const struct config_node *n) {
+    v->type = CONFIG_TEXT;
+    v->text = config_node_text(r->arena, n, ',');
+}
+
 // Python, TOML, a shell script: nothing is written there.
 static void take_foreign(struct reader *r, enum config_role role, struct config_value *v,
                          const struct config_node *n) {
@@ -183,6 +188,8 @@ static void take_foreign(struct reader *r, enum config_role role, struct config_
         config_reader_number(r, v, role, n);
     } else if (sort == SORT_BOOL) {
         config_reader_bool(v);
+    } else if (sort == SORT_LIST && n->kind == NODE_LIST) {
+        take_names(r, v, n);
     }
     if (n->style != STYLE_UNKNOWN) return;
     config_reader_unknown(r, role, v);
@@ -218,8 +225,7 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
         config_reader_bool(&v);
         ask_patcher(r, &v, sort);
     } else if (sort == SORT_LIST && n->kind == NODE_LIST) {
-        v.type = CONFIG_TEXT;
-        v.text = config_node_text(r->arena, n, ',');
+        take_names(r, &v, n);
     } else if (sort == SORT_TEXT && class_of_tag(n).len > 0) {
         v.type = CONFIG_TEXT;
         v.text = class_of_tag(n);
