@@ -209,7 +209,7 @@ SINKS = ("gpt_oss",)  # whose heads have a number each, beside the scores
 NO_FFN = ("qwen3_moe",)  # all of it is experts
 SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
-NOT = {(family, True): ("fsdp2", "fsdp2-accumulating", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", "qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout", "qlora-fp32-dropout") for family in FUSED}
+NOT = {(family, True): ("zero-qlora-dropout", "fsdp2", "fsdp2-accumulating", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", "qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout", "qlora-fp32-dropout") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
 LEAST_LAYERS = {"gpt_oss": 4, "gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 4, "t5": 4, "t5-gated": 4}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 4, "gpt_neox": 5, "phi": 5, "olmo2": 5, "opt": 5, "t5": 6, "t5-gated": 6}

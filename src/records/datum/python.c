@@ -312,10 +312,13 @@ int datum_python_read(struct arena *a, struct datum_source *source, const struct
     bool is_program = false;
     *arena_push(a, &py.files, &py.file_count, &py.file_capacity) =
         (struct python_file){.path = source->name};
-    const struct datum *globals = datum_python_run(&py, *source, 0, 0, &is_program);
+    struct datum *const root = datum_python_run(&py, *source, 0, 0, &is_program);
+    const struct datum *globals = root;
     if (py.status) return py.status;
     if (py.data.count > DATUM_MAX) return datum_too_many(source, why);
     const bool is_empty = globals->map->count == 0 && !globals->is_open;
-    *ret_root = is_program || is_empty ? NULL : globals;
+    const struct datum *program = datum_python_program(&py, *source, root);
+    if (py.status) return py.status;
+    *ret_root = program ? program : is_program || is_empty ? NULL : globals;
     return 0;
 }

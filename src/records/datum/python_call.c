@@ -65,6 +65,13 @@ static struct arguments arguments(struct module *m, const struct token *at) {
     return a;
 }
 
+struct datum *datum_python_arguments(struct module *m, const struct token *at,
+                                     struct datum **ret_list) {
+    const struct arguments a = arguments(m, at);
+    *ret_list = a.list;
+    return a.map;
+}
+
 // --- Functions -----------------------------------------------------------------------------------
 
 typedef struct datum *function(struct module *m, const struct arguments *a);

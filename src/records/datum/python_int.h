@@ -119,8 +119,18 @@ struct datum *datum_python_binary(struct module *m, struct str sign, const struc
                                   const struct datum *b);
 struct datum *datum_python_number(struct module *m);
 
+// --- python_program.c ----------------------------------------------------------------------------
+
+// Of a program, which is never run: the arguments that it gives to transformers, trl, peft and
+// bitsandbytes where they are plain values, as the flags of a command line would be; NULL: none.
+struct datum *datum_python_program(struct python *py, struct datum_source source,
+                                   struct datum *globals);
+
 // --- python_call.c -------------------------------------------------------------------------------
 
+// At the opening bracket: what has a name, as a map; *ret_list gets the others.
+struct datum *datum_python_arguments(struct module *m, const struct token *at,
+                                     struct datum **ret_list);
 // At the opening bracket. callee NULL: a function by that name.
 struct datum *datum_python_call(struct module *m, struct datum *callee, struct str name,
                                 const struct token *at, ptrdiff_t begin);
