@@ -83,9 +83,11 @@ struct forecast_family {
 };
 int forecast_open_family(struct forecast_cache *cache, struct str name,
                          struct forecast_family **ret, struct fail *why);
-// Of a family that has templates of the plan's sharding for what; else the families that have some.
+// In what ways a model of this kind is trained under the plan's sharding; none: the families that
+// have templates of it.
 // Returns what fail_hint does.
-int forecast_shard_hint(struct forecast *f, const struct plan *p, struct str own, struct fail *why);
+int forecast_shard_hint(struct forecast *f, const struct plan *p, struct str ways,
+                        struct fail *why);
 // Of the gradients that are there when the optimizer comes.
 int64_t forecast_gradient_bytes(const struct tape *t);
 // So much more than the tape has would cuBLAS take with a work space of that size for each thread.

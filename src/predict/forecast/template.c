@@ -284,33 +284,37 @@ static bool has_target(struct str targets, struct str layers) {
     return targets.len == 0;
 }
 
-static struct str listed(struct arena *a, struct str words) {
-    struct str_list list = {0};
-    while (words.p) str_list_add(a, &list, str_cut(&words, ','));
-    return str_list_text(a, &list);
+// The ways to train it that templates of its shape have under a sharding.
+static struct str ways_of(struct arena *a, const struct wish *w) {
+    const struct forecast_family *f = w->family;
+    struct str_list ways = {0};
+    int excess;
+    for (ptrdiff_t i = 0; i < f->shelf.count; i++) {
+        const struct tape_header *h = &f->shelf.entries[i].entry.header;
+        if (str_equal(shard_text(h->shard), shard_text(w->plan->shard)) &&
+            reach(&f->words[i], w, &excess) >= ADAPTER)
+            str_list_add_new(a, &ways, str_of(plan_training_name(h->adapter, h->quant)));
+    }
+    return str_list_text(a, &ways);
 }
 
-int forecast_shard_hint(struct forecast *f, const struct plan *p, struct str own,
+int forecast_shard_hint(struct forecast *f, const struct plan *p, struct str ways,
                         struct fail *why) {
     struct str shard = shard_text(p->shard);
-    struct str_list families = {0}, ways = {0};
+    struct str_list families = {0};
     struct forecast_family *all;
+    if (ways.len > 0)
+        return fail_hint(why, "%.*s of it is modelled for %.*s", STR_ARG(shard), STR_ARG(ways));
     int code = forecast_open_family(f->cache, (struct str){0}, &all, why);
     if (code < 0) return code;
     for (ptrdiff_t i = 0; i < all->shelf.count; i++) {
         const struct tape_shelf_entry *e = &all->shelf.entries[i];
-        const struct tape_header *h = &e->entry.header;
-        if (!str_equal(shard_text(h->shard), shard)) continue;
-        str_list_add_new(f->arena, &families, e->family);
-        if (str_equal(e->family, own))
-            str_list_add_new(f->arena, &ways, str_of(plan_training_name(h->adapter, h->quant)));
+        if (str_equal(shard_text(e->entry.header.shard), shard))
+            str_list_add_new(f->arena, &families, e->family);
     }
-    if (families.count == 0) return fail_hint(why, "no template has %.*s", STR_ARG(shard));
-    if (ways.count == 0)
-        return fail_hint(why, "%.*s is modelled for %.*s", STR_ARG(shard),
-                         STR_ARG(str_list_text(f->arena, &families)));
-    return fail_hint(why, "%.*s of a %.*s is modelled for %.*s", STR_ARG(shard), STR_ARG(own),
-                     STR_ARG(str_list_text(f->arena, &ways)));
+    return families.count > 0 ? fail_hint(why, "%.*s is modelled for %.*s", STR_ARG(shard),
+                                          STR_ARG(str_list_text(f->arena, &families)))
+                              : fail_hint(why, "no template has %.*s", STR_ARG(shard));
 }
 
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
@@ -320,7 +324,7 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     if (!has_target(targets, w->linear)) {
         fail_set(why, FAIL_INPUT, "%.*s: LoRA on %.*s: a %.*s has no such layer",
                  STR_ARG(w->plan->model), STR_ARG(targets), STR_ARG(w->shape->type));
-        return fail_hint(why, "its linear layers: %.*s", STR_ARG(listed(a, w->linear)));
+        return fail_hint(why, "its linear layers: %.*s", STR_ARG(w->linear));
     }
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (available: %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), properties[property].name,
@@ -329,7 +333,7 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     bool is_recorded = plan_fsdp_offloads(w->plan->shard) &&
                        (plan_fsdp(w->plan->shard) == 1 || w->plan->quant.len == 0);
     if (w->plan->shard.len > 0 && !is_recorded)
-        return forecast_shard_hint(f, w->plan, w->shape->type, why);
+        return forecast_shard_hint(f, w->plan, ways_of(a, w), why);
     return fail_hint(why, "record it: %.*s",
                      STR_ARG(forecast_record_command(a, w->asked, &f->model)));
 }
