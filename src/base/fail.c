@@ -6,7 +6,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 int fail_set(struct fail *why, int code, const char *format, ...) {
     if (!why) return code;

@@ -7,7 +7,6 @@
 #include <libgen.h>
 #include <limits.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

@@ -2,9 +2,7 @@
 // printf for what is shown: the format is ours and passes, the texts that it puts in are cleaned.
 #include "base/out.h"
 
-#include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SPEC_MOST = 32, NUMBER_MOST = 400 }; // %.0f of the greatest double has 309 digits

@@ -10,7 +10,6 @@
 #include "view/show/show.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -7,7 +7,6 @@
 #include "base/near.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>

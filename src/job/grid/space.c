@@ -6,8 +6,6 @@
 
 #include "base/near.h"
 
-#include <stdlib.h>
-
 // Larger than any batch that was ever trained, and small enough for products with it.
 static const int64_t largest_number = 1000000000;
 

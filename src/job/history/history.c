@@ -3,8 +3,6 @@
 
 #include "machine/device/device.h"
 
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

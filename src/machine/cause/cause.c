@@ -3,7 +3,6 @@
 #include "machine/cause/cause_int.h"
 
 #include <math.h>
-#include <string.h>
 
 // By what kind of evidence there is. The order is what matters; the figures are shares of cases in
 // which we would bet on it, no measured frequencies (doc/formats/doctor.md).

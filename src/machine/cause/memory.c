@@ -5,7 +5,6 @@
 
 #include "base/unit.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { MANY_STEPS = 100 }; // what fitted so often is not the model at its usual size

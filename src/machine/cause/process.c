@@ -2,8 +2,6 @@
 // Causes that the processes of a training show from outside.
 #include "machine/cause/cause_int.h"
 
-#include <math.h>
-
 static bool card_is_busy(const struct cause_facts *f) {
     return f->utilisation >= 0.7; // the team's guide; unknown is not busy
 }

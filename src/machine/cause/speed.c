@@ -5,7 +5,6 @@
 #include "stats/stats.h"
 
 #include <math.h>
-#include <string.h>
 
 // The team's guide (its section on reading the benchmark): more than 30 ms of waiting for data is
 // too much, and less than 70 % of the GPU is little. A wait of 30 ms in a step of seconds is none,

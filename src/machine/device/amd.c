@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { TEXT_MAX = 1 << 14, PATH = 512 };
 static const double least_bytes = 4.0 * (1 << 30);

@@ -9,8 +9,6 @@
 
 #include <math.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { ZONES = 64, MIN_NS = 1000000 };
 

@@ -8,7 +8,6 @@
 #include "machine/device/device_int.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #define NOW(member) #member, offsetof(struct device_card, now.member)
 #define FACT(member) #member, offsetof(struct device_card, facts.member)

@@ -3,8 +3,6 @@
 // batchfit's account is CUDA's, so device_list, by which a GPU is chosen, has the former only.
 #include "machine/device/device_int.h"
 
-#include <stdio.h>
-
 struct session {
     struct device_session common;
     struct device_session *nvidia, *amd;

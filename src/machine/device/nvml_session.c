@@ -6,7 +6,6 @@
 #include "base/out.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

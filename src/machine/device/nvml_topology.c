@@ -3,7 +3,6 @@
 // stays unknown. Names, codes and sizes are those of NVML 13.3.
 #include "machine/device/nvml_int.h"
 
-#include <stdio.h>
 #include <strings.h>
 
 // nvmlIntNvLinkDeviceType_t; nvmlGpuP2PCapsIndex_t

@@ -9,7 +9,6 @@
 #include "base/out.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { MS_NS = 1000000, MAX_PROCESSES = 100000 };

@@ -8,7 +8,6 @@
 #include "base/os.h"
 #include "base/out.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

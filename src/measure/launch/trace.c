@@ -6,7 +6,6 @@
 
 #include "base/os.h"
 
-#include <math.h>
 #include <string.h>
 
 static const double US_PER_MS = 1000;

@@ -4,7 +4,6 @@
 #include "measure/logread/logread_int.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 // "loss_cls" and "loss/train" are losses by name, "loss_scale" and "loss_weight" are not.

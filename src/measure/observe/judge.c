@@ -6,8 +6,6 @@
 #include "base/os.h"
 #include "machine/device/device.h"
 
-#include <math.h>
-
 enum { SWAPS = 16 };
 #define EVERY_NS INT64_C(5000000000)
 #define FIRST_NS INT64_C(2500000000)

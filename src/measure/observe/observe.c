@@ -6,9 +6,7 @@
 
 #include "base/os.h"
 
-#include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { LAST_COMMANDS_MS = 2000 };

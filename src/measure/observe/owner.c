@@ -3,12 +3,9 @@
 
 #include "base/os.h"
 
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ANCESTORS_MOST = 64 };
 // A process may be given to another parent, and a number to another process.

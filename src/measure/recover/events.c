@@ -6,7 +6,6 @@
 #include "base/json.h"
 
 #include <math.h>
-#include <string.h>
 
 const char *const recover_event_names[] = {"begin",  "start", "checkpoint", "end",
                                            "decide", "adapt", "finish",     NULL};

@@ -6,7 +6,6 @@
 
 #include "base/os.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <math.h>

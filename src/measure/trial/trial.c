@@ -7,12 +7,10 @@
 #include "base/os.h"
 #include "base/unit.h"
 
-#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define NS_PER_S 1e9
 #define NS_PER_MS INT64_C(1000000)

@@ -7,7 +7,6 @@
 #include "predict/search/trials_int.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 // How likely the next value must be to stay in the budget. Without a prediction the first launch
 // may fail now and then, it only has to teach; with one it should be a good answer or a safe

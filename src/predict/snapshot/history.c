@@ -4,7 +4,6 @@
 #include "predict/snapshot/snapshot_int.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 // Address → the allocation that is there now; -1: none.
 struct live_slot {

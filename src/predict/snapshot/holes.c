@@ -3,7 +3,6 @@
 #include "predict/snapshot/snapshot_int.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct range {
     int64_t address, bytes;

@@ -7,8 +7,6 @@
 // outermost one is autograd's.
 #include "predict/snapshot/snapshot_int.h"
 
-#include <string.h>
-
 enum where { ANYWHERE, OUTERMOST };
 struct rule {
     uint8_t place;

@@ -4,8 +4,6 @@
 #include "predict/speed/speed.h"
 #include "predict/speed/speed_int.h"
 
-#include <math.h>
-
 static const char *const columns[SPEED_CONSTANTS] = {
     [SPEED_F_MM] = "f_mm",
     [SPEED_F_BMM] = "f_bmm",

@@ -5,8 +5,6 @@
 
 #include "predict/tape/line.h"
 
-#include <string.h>
-
 enum { POWER_MOST = 8, FACTORS_MOST = 8, TERMS_MOST = 64 };
 static const int64_t value_limit = INT64_C(1) << 62;
 

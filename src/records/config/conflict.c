@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 void config_reader_refuse(struct reader *r, const char *format, ...) {
     va_list args;

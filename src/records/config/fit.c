@@ -5,7 +5,6 @@
 #include "records/config/dialect_int.h"
 
 #include <math.h>
-#include <string.h>
 
 static int64_t known(const struct config_value *v) {
     return v->type == CONFIG_INT || v->assumed ? v->integer : 0;

@@ -3,8 +3,6 @@
 // brought up to date with the same smallest edits as any other config.
 #include "records/config/dialect_int.h"
 
-#include <stdio.h>
-
 static const char map_name[] = "team_gpu_settings";
 
 static const char preamble[] =

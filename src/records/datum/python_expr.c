@@ -3,8 +3,6 @@
 // of these is passed over as a whole and is unknown.
 #include "records/datum/python_int.h"
 
-#include <string.h>
-
 enum { TEMPLATE_MAX = 200 }; // bytes of {{_base_.x}}
 
 static ptrdiff_t begin_of(const struct module *m) {

@@ -5,7 +5,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { SHOWN = 60 }; // bytes of a value that only the program knows
 

@@ -3,8 +3,6 @@
 #include "job/answer/answer.h"
 #include "job/grid/grid.h"
 
-#include <math.h>
-
 static json_t *yes_or_no(int value) {
     return value < 0 ? json_null() : value ? json_true() : json_false();
 }

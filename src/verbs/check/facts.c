@@ -4,7 +4,6 @@
 // this machine gets mixed in.
 #include "verbs/check/check.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <sys/statvfs.h>
 #include <unistd.h>

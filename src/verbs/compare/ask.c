@@ -2,7 +2,6 @@
 // What a comparison is asked: the metrics, the files to write, two configs that train the same.
 #include "verbs/compare/compare.h"
 
-#include <math.h>
 #include <unistd.h>
 
 enum { USUAL_WORKERS = 4 };

@@ -6,8 +6,6 @@
 
 #include "machine/device/device.h"
 
-#include <stdio.h>
-
 #define AT(member) offsetof(struct compare_options, member)
 static const struct cli_row option_rows[] = {
     {"a", "FILE", CLI_TEXT, AT(a), "config before the change", "file"},

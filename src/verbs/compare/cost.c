@@ -5,7 +5,6 @@
 #include "predict/gpu/gpu.h"
 
 #include <math.h>
-#include <string.h>
 
 // "aws_pricing", as older scripts have it, is aws.
 static struct str provider_of(struct str text) {

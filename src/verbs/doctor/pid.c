@@ -7,11 +7,9 @@
 #include "verbs/doctor/doctor.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <math.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>

@@ -7,7 +7,6 @@
 
 #include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { GIT_MS = 20000, SHA_MOST = 64, DOCUMENT_MOST = 64 << 20 };

@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <string.h>
 
 enum { TOO_TIGHT = 2, NOT_JUDGED = 4 };
 const char *const fit_check_verdicts[] = {"FITS",         "FITS TIGHTLY", "TOO TIGHT",

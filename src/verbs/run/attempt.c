@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/wait.h>
 
 #define NS_PER_S INT64_C(1000000000)

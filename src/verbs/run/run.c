@@ -8,9 +8,6 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
 
 #define AT(member) offsetof(struct run_options, member)
 static const struct cli_row rows[] = {

@@ -5,8 +5,6 @@
 
 #include "base/os.h"
 
-#include <string.h>
-
 enum { SCRIPT_MAX_BYTES = 1 << 20 };
 
 // Ultralytics: with resume=PATH its Model.train drops the path of any model but a checkpoint and

@@ -7,7 +7,6 @@
 #include "base/os.h"
 #include "measure/observe/observe.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>

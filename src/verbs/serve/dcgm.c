@@ -5,7 +5,6 @@
 // #655.
 #include "verbs/serve/serve.h"
 
-#include <math.h>
 #include <sys/utsname.h>
 
 #define GAUGE(member) offsetof(struct device_card, now.member), false

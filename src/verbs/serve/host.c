@@ -6,7 +6,6 @@
 
 #include <dirent.h>
 #include <math.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -8,7 +8,6 @@
 #include "verbs/team/team.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <sys/random.h>
 #include <time.h>
 

@@ -2,9 +2,6 @@
 // What makes a page live: scripts, and the data that they read.
 #include "view/html/html.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define ZLIB_CONST
 #include <zlib.h>
 

@@ -9,7 +9,6 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
-#include <string.h>
 
 static const char library_name[] = "libmicrohttpd.so.12"; // the same from 0.9.38 to 1.0
 

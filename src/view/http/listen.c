@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 enum { BACKLOG = 4096 }; // the system may cut it (net.core.somaxconn)
 

@@ -3,8 +3,6 @@
 // memory; all of it is untrusted (tests/fuzz/http.c).
 #include "view/http/http_int.h"
 
-#include <string.h>
-
 static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }

@@ -8,7 +8,6 @@
 #include "base/unit.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 enum { GAP = 2, LEAST_BESIDE = 20, LEAST_WRAP = 20, MOST_LEAST = 40, HIDDEN = -1 };
 

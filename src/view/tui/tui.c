@@ -8,8 +8,6 @@
 #include "view/show/show.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { LINE_MAX_BYTES = 1024 };
 
