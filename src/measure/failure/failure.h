@@ -8,7 +8,6 @@
 // goes to tests/doctor/threads/.
 #pragma once
 
-#include "base/fail.h"
 #include "base/str.h"
 
 // How a training ended: the one list of it. The class of a signature is one of the first part; a

@@ -3,7 +3,6 @@
 // line from any source. Broken lines are counted, never fatal.
 #pragma once
 
-#include "base/fail.h"
 #include "base/str.h"
 #include "step/times.h"
 

@@ -4,7 +4,6 @@
 // tape and no file.
 #pragma once
 
-#include "base/fail.h"
 #include "base/field.h"
 
 enum plan_precision {

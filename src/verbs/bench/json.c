@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer of a benchmark as a document: doc/formats/bench.md.
-#include "job/answer/answer.h"
 #include "job/grid/grid.h"
 
 static json_t *yes_or_no(int value) {

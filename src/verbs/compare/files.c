@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A comparison as a document (doc/formats/compare.md), as Markdown and as a page of its own.
 #include "base/shell.h"
-#include "job/answer/answer.h"
 #include "verbs/compare/compare.h"
 #include "view/html/html.h"
 
