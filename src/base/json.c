@@ -125,10 +125,15 @@ struct str json_bytes(struct arena *a, const json_t *document, size_t flags) {
     return copy;
 }
 
+struct str json_take(struct arena *a, json_t *document, size_t flags) {
+    struct str text = json_bytes(a, document, flags);
+    json_decref(document);
+    return text;
+}
+
 int json_print(json_t *document, struct fail *why) {
     ARENA_AUTO scratch = {0};
-    struct str text = json_bytes(&scratch, document, FORMAT);
-    json_decref(document);
+    struct str text = json_take(&scratch, document, FORMAT);
     out_data(stdout, text);
     out_say(stdout, "\n");
     // A stdout that cannot be written is said by main.
@@ -136,7 +141,6 @@ int json_print(json_t *document, struct fail *why) {
 }
 
 struct str json_document(struct arena *a, json_t *document) {
-    struct str text = json_bytes(a, document, FORMAT);
-    json_decref(document);
+    struct str text = json_take(a, document, FORMAT);
     return str_format(a, "%.*s\n", STR_ARG(text));
 }

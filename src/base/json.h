@@ -26,6 +26,7 @@ double json_number_at(const json_t *object, const char *key);
 // The text of a document, with jansson's flags. In strings also C1, what turns the direction of
 // writing and what has no width are escapes. Empty: it cannot be built.
 struct str json_bytes(struct arena *a, const json_t *document, size_t flags);
+struct str json_take(struct arena *a, json_t *document, size_t flags); // and releases it
 // Prints the document on stdout and releases it. NULL (a value that could not be built) is our bug.
 int json_print(json_t *document, struct fail *why);
 // The same text, in the arena.

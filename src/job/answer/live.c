@@ -116,9 +116,7 @@ static struct str lean_text(struct arena *a, const struct tape *t) {
 
 void answer_live_scripts(const struct answer_live *live, struct buf *page) {
     if (live->silent) return;
-    json_t *about = about_json(live);
-    html_data(page, "live-about", json_bytes(page->arena, about, JSON_COMPACT));
-    json_decref(about);
+    html_data(page, "live-about", json_take(page->arena, about_json(live), JSON_COMPACT));
     html_packed(page, "live-tape", lean_text(page->arena, live->tape->tape));
     for (int i = 0; i < live->script_count; i++) html_script(page, &live->scripts[i]);
 }

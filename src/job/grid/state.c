@@ -162,9 +162,8 @@ static struct str now_text(struct arena *a) {
 
 // The line in one write.
 static void put(struct grid_state *s, struct arena *a, json_t *object) {
-    struct str text = json_bytes(a, object, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    struct str text = json_take(a, object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     struct str line = str_format(a, "%.*s\n", STR_ARG(text));
-    json_decref(object);
     ssize_t n = write(s->fd, line.p, (size_t)line.len);
     if (n == line.len) return;
     close(s->fd); // a full disk: what is there is still good

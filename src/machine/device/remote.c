@@ -266,8 +266,7 @@ void device_remote_tell(struct device_session *session, struct buf *told) {
     }
     json_t *all =
         json_pack("{s:o, s:I, s:o}", "runs", runs, "runs_unlisted", unlisted, "ours_bytes", ours);
-    buf_add(told, json_bytes(told->arena, all, JSON_COMPACT));
-    json_decref(all);
+    buf_add(told, json_take(told->arena, all, JSON_COMPACT));
 }
 
 void device_remote_close(struct device_session *session) {

@@ -68,8 +68,7 @@ int launch_trace_write(struct arena *a, struct launch_trace *t, const char *path
     json_t *events = t->events ? t->events : json_array();
     json_t *document = json_pack("{s:s, s:o, s:{s:s}}", "displayTimeUnit", "ms", "traceEvents",
                                  events, "otherData", "made_by", "batchfit " BATCHFIT_VERSION);
-    struct str text = json_bytes(a, document, JSON_COMPACT);
-    json_decref(document);
+    struct str text = json_take(a, document, JSON_COMPACT);
     t->events = NULL;
     if (text.len == 0) return fail_set(why, FAIL_BUG, "the trace cannot be built");
     return os_replace(a, path, text, NULL, why);

@@ -180,7 +180,6 @@ struct str recover_event_line(struct arena *a, const struct recover_event *event
         json_object_set_new(object, "rules", rules);
         json_object_set_new(object, "command", words_json(&event->command));
     }
-    struct str text = json_bytes(a, object, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    json_decref(object);
+    struct str text = json_take(a, object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     return str_format(a, "%.*s\n", STR_ARG(text.len > 0 ? text : STR("{}")));
 }

@@ -179,12 +179,10 @@ static json_t *object_of(const struct registry_run *run, int64_t pid) {
 }
 
 static bool write_run(int folder_fd, const struct registry_run *run, int64_t pid) {
-    json_t *object = object_of(run, pid);
     ARENA_AUTO scratch = {0};
-    struct str text = json_bytes(&scratch, object, JSON_INDENT(1));
+    struct str text = json_take(&scratch, object_of(run, pid), JSON_INDENT(1));
     OS_FD fd = create(folder_fd, "run.json.new");
     bool is_written = text.len > 0 && fd >= 0 && os_write(fd, text) == 0;
-    json_decref(object);
     return is_written && renameat(folder_fd, "run.json.new", folder_fd, "run.json") == 0;
 }
 
@@ -243,9 +241,8 @@ static void add_start(struct buf *b, const struct step_rank *r, int64_t world) {
         json_stringn(r->framework.p ? r->framework.p : "", (size_t)r->framework.len));
     json_object_set_new(object, "device",
                         json_stringn(r->device.p ? r->device.p : "", (size_t)r->device.len));
-    struct str text = json_bytes(b->arena, object, JSON_COMPACT);
+    struct str text = json_take(b->arena, object, JSON_COMPACT);
     if (text.len > 0) buf_format(b, "%.*s\n", STR_ARG(text));
-    json_decref(object);
 }
 
 // The times at which the steps from `from` on ended: the newest of a rank now, those before it as

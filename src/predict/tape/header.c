@@ -297,7 +297,5 @@ struct str tape_header_text(struct arena *a, const struct tape_header *h) {
     }
     json_object_set_new(root, "batches", batches);
     if (!isnan(h->seconds)) json_object_set_new(root, "seconds", json_real(h->seconds));
-    struct str text = json_bytes(a, root, JSON_COMPACT);
-    json_decref(root);
-    return text;
+    return json_take(a, root, JSON_COMPACT);
 }

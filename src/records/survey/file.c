@@ -221,10 +221,8 @@ int survey_read(struct arena *a, struct str path, struct str text, struct survey
 // --- Writing -------------------------------------------------------------------------------------
 
 static void put(struct buf *b, json_t *object) {
-    buf_add(b,
-            json_bytes(b->arena, object, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(6)));
+    buf_add(b, json_take(b->arena, object, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(6)));
     buf_byte(b, '\n');
-    json_decref(object);
 }
 
 struct str survey_write(struct arena *a, struct survey_file *file) {

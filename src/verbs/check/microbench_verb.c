@@ -26,12 +26,11 @@ static const struct cli_row rows[] = {
 };
 
 static void print_figure(void *owner, const struct microbench_figure *figure) {
-    json_t *line = check_figure_json(figure);
     ARENA_AUTO scratch = {0};
     (void)owner;
-    out_say(stdout, "%.*s\n", STR_ARG(json_bytes(&scratch, line, JSON_COMPACT)));
+    struct str line = json_take(&scratch, check_figure_json(figure), JSON_COMPACT);
+    out_say(stdout, "%.*s\n", STR_ARG(line));
     fflush(stdout);
-    json_decref(line);
 }
 
 static int rate_run(struct arena *a, const struct cli_options *options, struct fail *why) {

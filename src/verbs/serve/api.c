@@ -28,9 +28,7 @@ static struct http_page *text_page(struct serve *s, int status, struct str text)
 
 // One line: the stream's events are lines.
 static struct str compact(struct arena *a, json_t *document) {
-    struct str text = json_bytes(a, document, JSON_COMPACT | JSON_REAL_PRECISION(10));
-    json_decref(document);
-    return text;
+    return json_take(a, document, JSON_COMPACT | JSON_REAL_PRECISION(10));
 }
 
 static struct http_page *json_page(struct serve *s, int status, json_t *document) {

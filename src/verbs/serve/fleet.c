@@ -223,8 +223,7 @@ struct http_page *serve_fleet_answer(void *context, const struct http_request *r
     pthread_mutex_unlock(&s->fleet->lock);
     int status = document ? 200 : 503;
     if (!document) document = json_pack("{s:s}", "error", "the history has not been read yet");
-    struct str text = json_bytes(&s->scratch, document, JSON_COMPACT | JSON_REAL_PRECISION(10));
-    json_decref(document);
+    struct str text = json_take(&s->scratch, document, JSON_COMPACT | JSON_REAL_PRECISION(10));
     struct http_page *page =
         text.len > 0 ? http_page_new(s->http, status, "application/json", text) : NULL;
     arena_rewind(&s->scratch, mark);

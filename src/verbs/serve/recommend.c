@@ -315,8 +315,7 @@ static json_t *recommend(struct job *job) {
 }
 
 static struct http_page *page_of(struct serve *s, int status, json_t *document) {
-    struct str text = json_bytes(&s->scratch, document, JSON_COMPACT);
-    json_decref(document);
+    struct str text = json_take(&s->scratch, document, JSON_COMPACT);
     return text.len > 0 ? http_page_new(s->http, status, "application/json", text) : NULL;
 }
 

@@ -143,9 +143,8 @@ static int add_document(struct watch_log *log, const struct observe_view *view, 
                         struct fail *why) {
     if (view->readings == log->readings && log->readings > 0) return 0;
     log->readings = view->readings;
-    json_t *document = observe_document(view);
-    struct str text = json_bytes(b->arena, document, JSON_COMPACT | JSON_REAL_PRECISION(10));
-    json_decref(document);
+    struct str text =
+        json_take(b->arena, observe_document(view), JSON_COMPACT | JSON_REAL_PRECISION(10));
     if (text.len == 0) return fail_set(why, FAIL_BUG, "the view is not valid JSON");
     buf_format(b, "%.*s\n", STR_ARG(text));
     return 0;
