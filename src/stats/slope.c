@@ -55,7 +55,7 @@ static double deviations_of(double level) {
 struct stats_slope stats_find_slope(const double *x, const double *y, ptrdiff_t count,
                                     double level) {
     ARENA_AUTO a = {0};
-    struct stats_slope result = {NAN, {NAN, NAN}, 0};
+    struct stats_slope result = {NAN, {NAN, NAN}};
     struct points p = thinned(known_points(&a, x, y, count));
     double *slopes = arena_new(&a, double, p.count *p.count / 2 + 1);
     ptrdiff_t pairs = 0;
@@ -66,7 +66,6 @@ struct stats_slope stats_find_slope(const double *x, const double *y, ptrdiff_t 
             }
         }
     }
-    result.points = p.count;
     if (pairs == 0) return result;
     qsort(slopes, (size_t)pairs, sizeof *slopes, stats_by_value);
     result.slope = stats_median(slopes, pairs);

@@ -41,7 +41,6 @@ struct stats_interval stats_median_interval(const double *values, ptrdiff_t coun
 struct stats_slope {
     double slope;
     struct stats_interval interval;
-    ptrdiff_t points;
 };
 struct stats_slope stats_find_slope(const double *x, const double *y, ptrdiff_t count,
                                     double level);

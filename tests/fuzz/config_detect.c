@@ -54,9 +54,9 @@ static void fit(struct arena *a, const struct config *c, const struct config_opt
     if (b.micro != change->batch ||
         b.effective != change->batch * change->accumulation * change->ranks) {
         fprintf(stderr,
-                "asked for %d x %d x %d, got %.*s in %.*s\n--- before\n%.*s\n--- after\n%.*s\n",
-                (int)change->batch, (int)change->accumulation, (int)change->ranks,
-                STR_ARG(b.effect), STR_ARG(r->dialect), STR_ARG(c->text), STR_ARG(p.text));
+                "asked for %d x %d x %d, got %d of %d in %.*s\n--- before\n%.*s\n--- after\n%.*s\n",
+                (int)change->batch, (int)change->accumulation, (int)change->ranks, (int)b.micro,
+                (int)b.effective, STR_ARG(r->dialect), STR_ARG(c->text), STR_ARG(p.text));
         abort();
     }
 }

@@ -401,8 +401,9 @@ static int check_change(struct arena *a, struct str name, struct str text,
             fail_msg("%.*s: %s", STR_ARG(name), why.message);
         if (b.micro != change->batch ||
             b.effective != change->batch * change->accumulation * change->ranks) {
-            fail_msg("%.*s: %.*s, asked for %d x %d x %d", STR_ARG(name), STR_ARG(b.effect),
-                     (int)change->batch, (int)change->accumulation, (int)change->ranks);
+            fail_msg("%.*s: %d of %d, asked for %d x %d x %d", STR_ARG(name), (int)b.micro,
+                     (int)b.effective, (int)change->batch, (int)change->accumulation,
+                     (int)change->ranks);
         }
     }
     if (change->precision.len)

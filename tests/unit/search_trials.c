@@ -55,7 +55,7 @@ static struct search_trials_result run(const struct search_space *space, const s
     for (ptrdiff_t i = 0; i < s.count; i++) {
         is_tried |= s.items[i].value == r.largest && s.items[i].outcome == SEARCH_FITS;
     }
-    assert_true(is_tried && r.confirmed == (r.largest > 0));
+    assert_true(is_tried);
     assert_int_equal(r.launches, s.count);
     if (ret_walk) *ret_walk = s;
     return r;
@@ -111,7 +111,6 @@ static void everything_fits_up_to_the_end_of_the_list(void **state) {
     (void)state;
     struct search_trials_result r = walk(&plain, (struct training){5, 0.01, 1});
     assert_in_range(r.largest, 497, 512);
-    assert_int_equal(r.smallest_failing, 0);
     assert_in_range(r.launches, 2, 4);
 }
 
@@ -122,12 +121,10 @@ static void nothing_fits_within_three_launches(void **state) {
         space.first = first;
         struct search_trials_result r = walk(&space, (struct training){120, 1, 1});
         assert_int_equal(r.largest, 0);
-        assert_int_equal(r.smallest_failing, 1);
         assert_in_range(r.launches, 1, 3);
         r = walk(&space, (struct training){102, 0.01, 1, .capacity = 115}); // over by little
         assert_int_equal(r.largest, 0);
         assert_in_range(r.launches, 1, 3);
-        assert_false(r.confirmed);
     }
 }
 
@@ -206,7 +203,6 @@ static void almost_is_not_a_fit(void **state) {
     struct search_trials_result r;
     search_trials_answer(&s, &r);
     assert_int_equal(r.largest, 32);
-    assert_int_equal(r.smallest_failing, 60);
     assert_int_equal(r.out_of_memory, 0);
     int64_t value;
     assert_true(search_trials_ask(&s, &value));

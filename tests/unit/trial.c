@@ -19,7 +19,6 @@ static void enough_steps_stop_it(void **state) {
     assert_int_equal(t.steps.broken_lines, 0);
     assert_str(t.output, "out\nerr\n");
     assert_int_equal(t.output_bytes, 8);
-    assert_true(t.seconds_to_first_step >= 0 && t.seconds >= t.seconds_to_first_step);
     assert_true(t.peak_bytes > 20000);
     assert_int_equal(t.limiter, TRIAL_LIMITER_NONE);
     assert_int_equal(t.oom_kills, -1);
@@ -44,7 +43,6 @@ static void an_own_end_is_told(void **state) {
         assert_own_end(&a, &t);
         assert_int_equal(t.ending.exit_status, cases[i].status);
         assert_int_equal(t.ending.signal, cases[i].signal);
-        assert_true(isnan(t.seconds_to_first_step));
         if (cases[i].status == 3) assert_str(t.output, "boom\n");
     }
 }
@@ -161,11 +159,9 @@ static void the_log_keeps_all(void **state) {
     assert_int_equal(text.len, t.output_bytes);
     assert_true(str_starts(text, STR("1\n2\n3\n")));
     assert_true(str_ends(text, STR("199999\n200000\nlast\n")));
-    assert_false(t.log_is_cut);
     q.log_path = "/dev/full"; // the trial goes on
     t = try(&a, &q);
     assert_own_end(&a, &t);
-    assert_true(t.log_is_cut);
 }
 
 static void broken_lines_are_counted(void **state) {

@@ -298,7 +298,6 @@ struct device_gauges device_sampler_read(const struct device_monitor *s);
 struct device_peaks {
     int64_t used_bytes;      // -1: nothing was read
     double utilisation_mean; // over the samples since the reset
-    double power_mean_watts;
     int samples;
 };
 struct device_peaks device_sampler_peaks(const struct device_monitor *s);

@@ -22,8 +22,8 @@ enum { DOUBT_MS = 200 };
 
 struct tally {
     struct device_peaks peaks; // the means are filled in when they are read
-    double utilisation_sum, power_sum;
-    int utilisation_count, power_count;
+    double utilisation_sum;
+    int utilisation_count;
 };
 
 struct shared {
@@ -114,10 +114,6 @@ static void count_in(struct tally *t, const struct device_gauges *now) {
     if (!isnan(now->utilisation)) {
         t->utilisation_sum += now->utilisation;
         t->utilisation_count++;
-    }
-    if (!isnan(now->power_watts)) {
-        t->power_sum += now->power_watts;
-        t->power_count++;
     }
 }
 
@@ -425,7 +421,6 @@ struct device_peaks device_sampler_peaks(const struct device_monitor *s) {
     pthread_mutex_unlock(&s->shared->lock);
     t.peaks.utilisation_mean =
         t.utilisation_count ? t.utilisation_sum / t.utilisation_count : (double)NAN;
-    t.peaks.power_mean_watts = t.power_count ? t.power_sum / t.power_count : (double)NAN;
     return t.peaks;
 }
 

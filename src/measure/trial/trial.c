@@ -7,7 +7,6 @@
 #include "base/os.h"
 #include "base/unit.h"
 
-#include <math.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -432,11 +431,8 @@ static void run_to_end(struct run *r) {
 static void fill(struct run *r) {
     struct trial *t = r->trial;
     const struct guard *g = &r->guard;
-    bool has_step = r->first_step_ns != 0;
-    t->seconds_to_first_step = has_step ? (double)(r->first_step_ns - r->start_ns) / NS_PER_S : NAN;
     t->output = trial_log_tail(r->arena, &r->log);
     t->output_bytes = r->log.total_bytes;
-    t->log_is_cut = r->log.is_cut;
     t->limiter = g->limiter;
     t->has_status = g->has_exited;
     t->status = trial_guard_status(g);
@@ -445,9 +441,6 @@ static void fill(struct run *r) {
     t->peak_bytes = trial_meter_most(&r->meter, g->largest_rss_bytes);
     t->over_bytes = g->over_bytes;
     unit_keep_most(&t->peak_bytes, g->over_bytes);
-    if (g->limiter == TRIAL_LIMITER_CGROUP && g->cgroup.len > 0) {
-        t->cgroup_peak_bytes = trial_limit_counter(g->cgroup.p, "memory.peak", NULL);
-    }
 }
 
 static int watch_and_stop(struct run *r, struct fail *why) {
@@ -467,11 +460,7 @@ static int watch_and_stop(struct run *r, struct fail *why) {
 int trial_run(struct arena *a, const struct trial_request *request, struct trial *ret_trial,
               struct fail *why) {
     struct run *r = arena_new(a, struct run, 1);
-    *ret_trial = (struct trial){.steps = steps_new(a),
-                                .peak_bytes = -1,
-                                .oom_kills = -1,
-                                .cgroup_peak_bytes = -1,
-                                .seconds_to_first_step = NAN};
+    *ret_trial = (struct trial){.steps = steps_new(a), .peak_bytes = -1, .oom_kills = -1};
     r->arena = a;
     r->request = request;
     r->trial = ret_trial;

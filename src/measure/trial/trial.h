@@ -122,22 +122,19 @@ struct trial {
     struct steps steps;
     struct str printed; // one of the lines that steps were read from; empty: they were told
     struct trial_sight sight;
-    struct str output;                     // tail of stdout and stderr, at most 256 KiB
-    int64_t output_bytes;                  // all that was printed
-    double seconds, seconds_to_first_step; // NaN: no step
-    int64_t peak_bytes;                    // of the whole tree, what is shared counted once (PSS)
+    struct str output;    // tail of stdout and stderr, at most 256 KiB
+    int64_t output_bytes; // all that was printed
+    double seconds;
+    int64_t peak_bytes; // of the whole tree, what is shared counted once (PSS)
     int64_t over_bytes; // that it held when it was killed for it by our own guard; 0: it was not
     int64_t oom_kills;  // memory.events; -1: no cgroup
     enum trial_limiter limiter;
-    int killed_strays; // processes that outlived the command and had to be killed
-    bool left_group;   // something changed its process group or session
-    bool is_standin;   // the program said that it plays a scenario (framework "standin")
-    // memory.peak, page cache included; -1: no cgroup, or an older kernel.
-    int64_t cgroup_peak_bytes;
+    int killed_strays;      // processes that outlived the command and had to be killed
+    bool left_group;        // something changed its process group or session
+    bool is_standin;        // the program said that it plays a scenario (framework "standin")
     int status;             // of waitpid
     bool has_status;        // false: it did not end by itself and could not be waited for
     bool was_killed;        // it did not end within the grace
-    bool log_is_cut;        // log_path could not be written to its end (a full disk)
     struct str left_behind; // the scratch folder, when it could not be removed; empty: it is gone
 };
 

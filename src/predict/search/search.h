@@ -71,9 +71,7 @@ bool search_trials_ask(const struct search_trials *s, int64_t *ret_value);
 void search_trials_tell(struct search_trials *s, const struct search_seen *seen);
 
 struct search_trials_result {
-    int64_t largest;          // that was tried and fits; 0: none
-    bool confirmed;           // it was tried itself; always true for largest > 0
-    int64_t smallest_failing; // above largest, that was tried; 0: none
+    int64_t largest; // that was tried and fits; 0: none
     int launches, out_of_memory;
 };
 void search_trials_answer(const struct search_trials *s, struct search_trials_result *ret_result);

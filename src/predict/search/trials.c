@@ -295,8 +295,6 @@ void search_trials_answer(const struct search_trials *s, struct search_trials_re
     struct walk w = walk_of(s);
     *ret_result = (struct search_trials_result){
         .largest = w.best ? w.best->value : 0,
-        .confirmed = w.best != NULL,
-        .smallest_failing = w.failing,
         .launches = (int)s->count,
     };
     for (ptrdiff_t i = 0; i < s->count; i++) {

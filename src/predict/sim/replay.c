@@ -231,10 +231,7 @@ void sim_course_end(struct sim_course *r) {
     ret->events = r->event;
     end_phase(r);
     ret->end_bytes = s->cache.allocated;
-    if (ret->oom) {
-        ret->oom_bytes = s->cache.failed_bytes;
-        ret->oom_reserved_bytes = s->cache.reserved;
-    }
+    if (ret->oom) ret->oom_bytes = s->cache.failed_bytes;
     ret->retries = s->cache.retries;
     ret->segments = s->cache.segments;
     ret->same_from_bytes = s->cache.same_from;

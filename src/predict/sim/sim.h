@@ -48,11 +48,10 @@ struct sim_phase {
 };
 
 struct sim_result {
-    bool oom;                   // it does not run; the figures below hold up to that event
-    int32_t oom_event;          // index in the tape's events, -1: none
-    int64_t oom_bytes;          // what PyTorch would print: "Tried to allocate", the segment's size
-    int64_t oom_reserved_bytes; // held at that moment, after giving back all that is free
-    int64_t allocated_bytes;    // peaks; allocated counts whole blocks, as torch does
+    bool oom;                // it does not run; the figures below hold up to that event
+    int32_t oom_event;       // index in the tape's events, -1: none
+    int64_t oom_bytes;       // what PyTorch would print: "Tried to allocate", the segment's size
+    int64_t allocated_bytes; // peaks; allocated counts whole blocks, as torch does
     int64_t reserved_bytes;
     int32_t allocated_event, reserved_event; // where the peaks are first reached; -1: no allocation
     int64_t end_bytes;                       // still allocated after the last event

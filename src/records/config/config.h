@@ -209,7 +209,6 @@ struct config_reading {
     struct str title;             // "Hugging Face TrainingArguments"
     const struct dialect *origin; // its rows; NULL where nothing matched
     struct str because;           // the decisive keys
-    struct str runner_up;         // id of the next dialect that would have matched; empty: none
     struct str section;           // the map in which the training keys are; empty: top level
     bool hydra;                   // other files and the command line have a say
     bool stops;                   // a file of another program: nothing can be answered from it
@@ -265,7 +264,6 @@ struct config_batches {
     int64_t accumulation; // micro-steps per optimizer step
     int64_t ranks;
     int64_t effective; // samples per optimizer step
-    struct str effect; // "16 x 2 x 1 = 32", for people
 };
 // What the learning sees now. ranks 0: take the file's, else 1. FAIL_INPUT when the file does not
 // say (no batch, auto, a unit that only the team's code knows and more than one rank): of the

@@ -439,8 +439,8 @@ bool config_scope_is(const struct scope *s, struct str alternatives, struct str 
 }
 
 const struct dialect *config_dialect_detect(const struct scope *s, const struct dialects *all,
-                                            ptrdiff_t from, struct str *ret_because) {
-    for (ptrdiff_t i = from; i < all->count; i++) {
+                                            struct str *ret_because) {
+    for (ptrdiff_t i = 0; i < all->count; i++) {
         if (config_scope_is(s, all->items[i].detect, ret_because)) return &all->items[i];
     }
     return NULL;

@@ -109,9 +109,9 @@ void config_braces_expand(struct arena *a, struct str text, struct str_list *ret
 
 // Whether one of the alternatives holds; which one.
 bool config_scope_is(const struct scope *s, struct str alternatives, struct str *ret_terms);
-// The first dialect whose conditions hold from index `from` on; NULL: none.
+// The first dialect whose conditions hold; NULL: none.
 const struct dialect *config_dialect_detect(const struct scope *s, const struct dialects *all,
-                                            ptrdiff_t from, struct str *ret_because);
+                                            struct str *ret_because);
 
 // --- advice.c ---
 

@@ -320,8 +320,6 @@ int config_batches(struct arena *a, const struct config_reading *r, int64_t rank
     }
     if (__builtin_mul_overflow(b.micro * b.ranks, b.accumulation, &ranks)) return no_batch(r, why);
     if (!b.effective) b.effective = ranks;
-    b.effect = str_format(a, "%lld x %lld x %lld = %lld", (long long)b.micro,
-                          (long long)b.accumulation, (long long)b.ranks, (long long)b.effective);
     *ret_batches = b;
     return 0;
 }

@@ -257,27 +257,22 @@ static int open_section(struct reader *r) {
 
 static int find_dialect(struct reader *r, const struct dialects *all) {
     struct config_reading *to = r->reading;
-    struct str unheard;
     if (r->options->dialect.len) {
         r->dialect = dialect_named(all, r->options->dialect);
         if (!r->dialect || !r->dialect->detect.len) return unknown_dialect(r, all);
         to->because = STR("--dialect");
     } else {
-        r->dialect = config_dialect_detect(&r->scope, all, 0, &to->because);
+        r->dialect = config_dialect_detect(&r->scope, all, &to->because);
         // In a file of several runs the whole may be recognised by what the section lacks.
         if (!r->dialect && r->scope.prefix.len) {
             struct scope whole = r->scope;
             whole.root = r->config->root;
             whole.prefix = (struct str){0};
-            r->dialect = config_dialect_detect(&whole, all, 0, &to->because);
+            r->dialect = config_dialect_detect(&whole, all, &to->because);
         }
         if (!r->dialect && r->options->keys[CONFIG_BATCH].len)
             r->dialect = dialect_named(all, STR("sections"));
     }
-    if (!r->dialect) return 0;
-    const struct dialect *next =
-        config_dialect_detect(&r->scope, all, r->dialect - all->items + 1, &unheard);
-    if (next) to->runner_up = next->id;
     return 0;
 }
 
