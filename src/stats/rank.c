@@ -76,7 +76,7 @@ struct stats_rank stats_find_rank(const double *a, ptrdiff_t count_a, const doub
     const double *x = stats_known(&scratch, a, count_a, &n);
     const double *y = stats_known(&scratch, b, count_b, &m);
     struct ranked *items = arena_new(&scratch, struct ranked, n + m + 1);
-    if (n == 0 || m == 0) return (struct stats_rank){.u = NAN, .superiority = NAN, .p = 1};
+    if (n == 0 || m == 0) return (struct stats_rank){.u = NAN, .p = 1};
     for (ptrdiff_t i = 0; i < n + m; i++) {
         items[i] = (struct ranked){.value = i < n ? x[i] : y[i - n], .is_b = i >= n};
     }
@@ -87,7 +87,6 @@ struct stats_rank stats_find_rank(const double *a, ptrdiff_t count_a, const doub
     bool exact = n + m <= EXACT_MOST;
     return (struct stats_rank){
         .u = u,
-        .superiority = u / ((double)n * (double)m),
         .p = exact ? exact_p(&scratch, items, n + m, m, sum2)
                    : normal_p(u, (double)n, (double)m, ties),
         .is_exact = exact,

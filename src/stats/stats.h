@@ -67,9 +67,8 @@ struct stats_knee stats_find_knee(const struct stats_setting *settings, ptrdiff_
 // two-sided. NaN values are left out. Up to 40 values together p is exact, also with ties; beyond,
 // the normal approximation with the correction for ties.
 struct stats_rank {
-    double u;           // pairs (a, b) with a < b, ties counting one half
-    double superiority; // u over all pairs: the share of pairs in which b is larger; NaN: no pairs
-    double p;           // 1: nothing to compare
+    double u; // pairs (a, b) with a < b, ties counting one half; NaN: no pairs
+    double p; // 1: nothing to compare
     bool is_exact;
 };
 struct stats_rank stats_find_rank(const double *a, ptrdiff_t count_a, const double *b,

@@ -67,7 +67,6 @@ static void far_apart_is_two_of_all_ways(void **state) {
     const double a[] = {1, 2, 3, 4, 5}, b[] = {6, 7, 8, 9, 10};
     struct stats_rank rank = stats_find_rank(a, 5, b, 5);
     assert_near(rank.p, 2.0 / 252, 1e-15);
-    assert_near(rank.superiority, 1, 0);
 }
 
 // The two sides of the border agree.

@@ -74,9 +74,9 @@ struct cause_ending {
 
 // Over a stretch of /proc. Counts -1, shares NaN where not known.
 struct cause_process {
-    double seconds;         // 0: no process was looked at
-    int processes, workers; // workers: children of the process that trains
-    double cpus;            // CPUs that the whole tree keeps busy
+    double seconds;      // 0: no process was looked at
+    int workers;         // children of the process that trains
+    double cpus;         // CPUs that the whole tree keeps busy
     double main_thread;  // share of the time in which the trainer's busiest thread runs or wants to
     double workers_busy; // mean share of one CPU that a worker uses
     double disk_share;   // of the looks in which one of its threads waited for a disk

@@ -6,12 +6,12 @@
 #include "machine/device/device_int.h"
 
 static const struct device_backend backends[] = {
-    {"remote", DEVICE_REMOTE, NULL, device_remote_open, device_remote_sample, device_remote_close,
+    {DEVICE_REMOTE, NULL, device_remote_open, device_remote_sample, device_remote_close,
      device_remote_join, device_remote_tell},
-    {"recording", "", device_recording_list, device_recording_open, device_recording_sample,
+    {"", device_recording_list, device_recording_open, device_recording_sample,
      device_recording_close, device_recording_join, NULL},
     // GPUs are chosen from NVIDIA's; watched are all.
-    {"live", NULL, device_nvml_list, device_live_open, device_live_sample, device_live_close,
+    {NULL, device_nvml_list, device_live_open, device_live_sample, device_live_close,
      device_live_join, NULL},
 };
 enum { BACKENDS = sizeof backends / sizeof *backends };

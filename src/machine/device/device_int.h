@@ -61,7 +61,6 @@ struct device_session {
 // Everything may block for as long as a GPU hangs; the callers see to deadlines, except that
 // list keeps its own.
 struct device_backend {
-    const char *name;
     const char *begins; // the machines that it is for; "": folders; NULL: the machine at hand
     // Adds its devices; NULL: GPUs cannot be chosen from it, only watched.
     int (*list)(struct arena *a, const char *machine, struct device_list *list, struct fail *why);

@@ -20,24 +20,20 @@ static ptrdiff_t stride_of(const struct span *span, ptrdiff_t count) {
     return span->points > 0 && count > span->points ? (count + span->points - 1) / span->points : 1;
 }
 
+// A time on the clock of the watch as milliseconds since 1970.
+static json_t *time_json(const struct span *span, const void *at_ns) {
+    int64_t ago_ms = (span->view->at_ns - *(const int64_t *)at_ns) / 1000000;
+    return json_integer(span->view->at_ms - ago_ms);
+}
+
+// A member of the items that are shown; without a row their times.
 static json_t *series(const struct span *span, const char *items, ptrdiff_t count, size_t size,
                       const struct field *row) {
     json_t *list = json_array();
     ptrdiff_t stride = stride_of(span, count), first = count ? (count - 1) % stride : 0;
     for (ptrdiff_t i = first; i < count; i += stride) {
-        json_array_append_new(list, json_field(items + i * (ptrdiff_t)size, row));
-    }
-    return list;
-}
-
-// Times on the clock of the watch as milliseconds since 1970.
-static json_t *times(const struct span *span, const char *items, ptrdiff_t count, size_t size) {
-    json_t *list = json_array();
-    ptrdiff_t stride = stride_of(span, count), first = count ? (count - 1) % stride : 0;
-    for (ptrdiff_t i = first; i < count; i += stride) {
-        int64_t at_ns = *(const int64_t *)(const void *)(items + i * (ptrdiff_t)size);
-        int64_t ago_ms = (span->view->at_ns - at_ns) / 1000000;
-        json_array_append_new(list, json_integer(span->view->at_ms - ago_ms));
+        const void *item = items + i * (ptrdiff_t)size;
+        json_array_append_new(list, row ? json_field(item, row) : time_json(span, item));
     }
     return list;
 }
@@ -59,7 +55,7 @@ static json_t *all_series(const struct span *span, const void *all, ptrdiff_t co
     ptrdiff_t begin = begin_of(span, all, count, size);
     const char *items = (const char *)all + begin * (ptrdiff_t)size;
     json_t *made = json_object();
-    json_object_set_new(made, "at_ms", times(span, items, count - begin, size));
+    json_object_set_new(made, "at_ms", series(span, items, count - begin, size, NULL));
     for (; rows->name; rows++) {
         json_object_set_new(made, rows->name, series(span, items, count - begin, size, rows));
     }

@@ -114,7 +114,7 @@ static void read_folder(struct transport *t, struct steps *steps) {
     if (folder) closedir(folder);
 }
 
-const struct transport_row trial_transports[] = {
+static const struct transport_row transports[] = {
     {"inherited descriptor", open_steps_pipe, describe_pipe, read_pipe},
     {"files in a folder", open_nothing, describe_folder, read_folder},
     {0},
@@ -123,7 +123,7 @@ const struct transport_row trial_transports[] = {
 int trial_transport_open(struct arena *a, struct transport *t, struct fail *why) {
     *t =
         (struct transport){.arena = a, .read_fd = -1, .write_fd = -1, .source.partial = buf_new(a)};
-    for (const struct transport_row *row = trial_transports; row->name; row++) {
+    for (const struct transport_row *row = transports; row->name; row++) {
         int code = row->open(t, why);
         if (code < 0) return code;
     }
@@ -132,7 +132,7 @@ int trial_transport_open(struct arena *a, struct transport *t, struct fail *why)
 
 void trial_transport_describe(const struct transport *t, struct arena *a, char **variables) {
     int count = 0;
-    for (const struct transport_row *row = trial_transports; row->name; row++) {
+    for (const struct transport_row *row = transports; row->name; row++) {
         row->describe(t, a, variables, &count);
     }
     variables[count] = NULL;
@@ -140,7 +140,7 @@ void trial_transport_describe(const struct transport *t, struct arena *a, char *
 
 void trial_transport_read(struct transport *t, struct steps *steps, bool is_last) {
     if (is_last) t->next_look_ns = 0;
-    for (const struct transport_row *row = trial_transports; row->name; row++) row->read(t, steps);
+    for (const struct transport_row *row = transports; row->name; row++) row->read(t, steps);
 }
 
 void trial_transport_close(struct transport *t) {

@@ -101,7 +101,6 @@ static void measure(struct run *r) {
     trial_meter_look(&r->meter, &r->tree, -1, r->now_ns);
     if (r->meter.read_ns == r->now_ns) begin_ns += r->meter.read_cost_ns; // it keeps its own pace
     r->outside.held_bytes = r->meter.last.processes > 0 ? r->meter.now_bytes : -1;
-    r->outside.processes = r->meter.last.processes;
     see_refusal(r, &r->meter.last);
     if (r->steps_seen == 0 && r->guard.command > 0) {
         trial_sight_see(&r->sight, &r->tree, seconds_since(r, r->start_ns));

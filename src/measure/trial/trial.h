@@ -69,7 +69,6 @@ struct str trial_sight_text(struct arena *a, const struct trial_sight *s, const 
 struct trial_outside {
     double seconds;     // since the start
     int64_t held_bytes; // by the whole tree now (PSS, read or estimated); -1: unknown
-    int processes;
     const struct trial_sight *sight;
     bool is_only_busy; // no sign of life but a busy CPU for start_limit_s
 };

@@ -324,7 +324,6 @@ struct transport_row {
     // Feeds what is new; NULL for steps: throws it away.
     void (*read)(struct transport *t, struct steps *steps);
 };
-extern const struct transport_row trial_transports[]; // ends with a row without a name
 enum { TRANSPORT_VARIABLES = 8 };
 int trial_transport_open(struct arena *a, struct transport *t, struct fail *why);
 // Variables for the child, NULL-ended; at most TRANSPORT_VARIABLES.

@@ -107,7 +107,7 @@ enum { GPU_OVERHEAD_PARTS = 8 };
 struct gpu_overhead_part {
     struct str what; // context, cudnn, nccl, display, wsl
     int64_t bytes, low_bytes, high_bytes;
-    struct str from, note; // the data the row came from, and what it says
+    struct str from; // the data the row came from
 };
 // Bytes on the GPU outside of the allocator: best estimate, and the band in which published
 // readings for such a GPU and software lie.
@@ -125,7 +125,7 @@ void gpu_overhead(struct arena *a, const struct gpu_catalogue *c, const struct g
 // Inside the gpu room: reading data/overheads.tsv.
 
 struct gpu_overhead_row {
-    struct str what, vendor, gpu, from, note, date;
+    struct str what, vendor, gpu, from;
     int cc_min, cc_max, cuda_min, cuda_max; // 0: no bound
     enum gpu_loading loading;
     double mib, mib_per_sm, minus_mib, plus_mib;

@@ -63,8 +63,6 @@ int gpu_read_overheads(struct arena *a, struct gpu_catalogue *c, struct tsv *t, 
             .vendor = tsv_cell(t, "vendor"),
             .gpu = tsv_cell(t, "gpu"),
             .from = tsv_cell(t, "from"),
-            .note = tsv_cell(t, "note"),
-            .date = tsv_cell(t, "date"),
         };
         r = read_row(t, &row, why);
         if (r < 0) return r;
@@ -142,7 +140,6 @@ static void add_part(struct gpu_overhead *o, const struct gpu_overhead_row *row,
         .low_bytes = bytes_of_mib(mib - row->minus_mib - extra),
         .high_bytes = bytes_of_mib(mib + row->plus_mib + 2 * extra),
         .from = row->from,
-        .note = row->note,
     };
     o->bytes += part.bytes;
     o->low_bytes += part.low_bytes;

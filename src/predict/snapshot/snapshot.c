@@ -73,8 +73,7 @@ static int take_segments(struct pickle *m, struct value_list items) {
         struct snapshot_segment g = {.address = r->address,
                                      .bytes = r->bytes,
                                      .device = r->device < 0 ? 0 : (int32_t)r->device,
-                                     .pool = snapshot_object_pool(m, r),
-                                     .expandable = r->expandable};
+                                     .pool = snapshot_object_pool(m, r)};
         int rc = take_blocks(m, r->blocks, &g, &block_capacity);
         if (rc < 0) return rc;
         struct snapshot_segment *place = pickle_keep(m, &s->segments, &s->segment_count, &capacity);

@@ -58,7 +58,6 @@ struct snapshot_segment {
     int64_t address, bytes;
     int32_t device, pool;
     int32_t first, count; // in blocks
-    bool expandable;
 };
 struct snapshot_settings {
     bool known;

@@ -34,7 +34,6 @@ int speed_links_load(struct arena *a, struct speed_links *ret, struct fail *why)
         struct speed_link row = {.cards = tsv_cell(&t, "cards"),
                                  .link = tsv_cell(&t, "link"),
                                  .network = tsv_cell(&t, "network"),
-                                 .from = tsv_cell(&t, "from"),
                                  .is_nvlink = true};
         double machine = 0;
         rc = read_rate(&t, "machine", &machine, why);

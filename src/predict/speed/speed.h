@@ -16,7 +16,7 @@
 
 // A row of data/links.tsv, or made of the GPU's PCIe generation.
 struct speed_link {
-    struct str cards, link, network, from;
+    struct str cards, link, network;
     bool is_nvlink;
     int machine;     // GPUs of one machine
     double bus, net; // bytes/s one way: of a GPU, and of all adapters of a machine

@@ -288,8 +288,9 @@ static void statement(struct module *m, enum mode mode, int depth) {
     while (m->lex.token.kind == TOKEN_LINE) datum_python_next(m);
 }
 
-struct datum *datum_python_run(struct python *py, struct datum_source source, unsigned char file,
-                               int depth, bool *ret_is_program) {
+// What the whole text means; the globals. ret_is_program may be NULL.
+static struct datum *run(struct python *py, struct datum_source source, unsigned char file,
+                         int depth, bool *ret_is_program) {
     struct module m = {
         .py = py, .source = source, .file = file, .depth = depth, .expr = datum_python_expr};
     const struct token first = {.line = 1, .column = 1};
@@ -307,12 +308,11 @@ struct datum *datum_python_run(struct python *py, struct datum_source source, un
 
 int datum_python_read(struct arena *a, struct datum_source *source, const struct datum **ret_root,
                       struct fail *why) {
-    struct python py = {
-        .data = {.arena = a}, .source = source, .why = why, .run = datum_python_run};
+    struct python py = {.data = {.arena = a}, .source = source, .why = why, .run = run};
     bool is_program = false;
     *arena_push(a, &py.files, &py.file_count, &py.file_capacity) =
         (struct python_file){.path = source->name};
-    struct datum *const root = datum_python_run(&py, *source, 0, 0, &is_program);
+    struct datum *const root = run(&py, *source, 0, 0, &is_program);
     const struct datum *globals = root;
     if (py.status) return py.status;
     if (py.data.count > DATUM_MAX) return datum_too_many(source, why);

@@ -39,7 +39,8 @@ static struct datum *read_file(struct module *m, struct str path, struct str tex
     return globals;
 }
 
-struct datum *datum_python_load(struct module *m, struct str path) {
+// The names that a file sets; NULL: it cannot be read, and a note says so.
+static struct datum *load(struct module *m, struct str path) {
     struct python *py = m->py;
     struct str text;
     struct fail why = {0};
@@ -90,7 +91,7 @@ static void add_base(struct module *m, struct str name) {
     if (str_find(name, STR("::")) >= 0 || str_find(name, STR("://")) >= 0)
         missing(m, name, "in another package, not read");
     else
-        from = datum_python_load(m, datum_source_beside(a, m->source.name, name));
+        from = load(m, datum_source_beside(a, m->source.name, name));
     if (!from) {
         m->base->is_open = true;
         return;
@@ -203,7 +204,7 @@ static void import_name(struct module *m, const struct datum *from, struct str p
     }
     const struct datum_pair *p = from ? datum_find(from, at.text) : NULL;
     struct datum *v = p ? p->value : NULL;
-    if (!v && package.len == 0) v = datum_python_load(m, module_path(m, dots, at.text));
+    if (!v && package.len == 0) v = load(m, module_path(m, dots, at.text));
     if (!v) {
         v = datum_python_make(m, DATUM_UNKNOWN, &at);
         v->text = at.text;
@@ -219,8 +220,7 @@ static void import_from(struct module *m) {
     const struct str package = dotted(m);
     if (is(m, "import")) datum_python_next(m);
     const struct token at = m->lex.token;
-    if (dots > 0 && dots < 20 && package.len > 0)
-        from = datum_python_load(m, module_path(m, dots, package));
+    if (dots > 0 && dots < 20 && package.len > 0) from = load(m, module_path(m, dots, package));
     if (is(m, "*")) {
         if (from) bring_all(m, from, &at);
         m->globals->is_open = m->globals->is_open || !from;

@@ -102,11 +102,6 @@ void datum_python_bases(struct module *m, const struct datum *value);
 // The values of the bases with the module's own over them.
 struct datum *datum_python_merged(struct module *m);
 void datum_python_merge(struct data *d, struct datum *base, const struct datum *child, int depth);
-// The names that a file sets; NULL: it cannot be read, and a note says so.
-struct datum *datum_python_load(struct module *m, struct str path);
-// What the whole text means; the globals. ret_is_program may be NULL.
-struct datum *datum_python_run(struct python *py, struct datum_source source, unsigned char file,
-                               int depth, bool *ret_is_program);
 
 // --- python_number.c, python_expr.c
 // -------------------------------------------------------------------------------

@@ -173,7 +173,6 @@ static void sum_up(struct looking *w, int64_t trainer) {
     struct cause_process *p = &w->d->facts.process;
     double workers = 0;
     p->seconds = (double)(w->last.at_ns - w->first.at_ns) * 1e-9;
-    p->processes = w->last.count;
     p->looks = w->looks;
     p->disk_share = (double)w->disk_looks / (double)w->looks;
     p->cpus = fmax(w->last.seconds - w->first.seconds, 0) / p->seconds;
