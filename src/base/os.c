@@ -20,6 +20,11 @@ void os_close(const int *fd) {
     if (*fd >= 0) close(*fd);
 }
 
+bool os_is_below(struct str path, struct str folder) {
+    return folder.len > 0 && path.len > folder.len && path.p[folder.len] == '/' &&
+           str_starts(path, folder);
+}
+
 struct str os_parent(struct str path) {
     const struct str above = str_before_last(path, '/');
     return above.len > 0 || path.len == 0 ? above : str_slice(path, 0, 1);

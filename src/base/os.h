@@ -67,6 +67,8 @@ int os_write(int fd, struct str text);
 void os_sync_folder(const char *folder);
 
 bool os_exists(const char *path);
+// Whether a path lies in a folder or below it, by their names.
+bool os_is_below(struct str path, struct str folder);
 // The folder of a whole path; "/" is its own.
 struct str os_parent(struct str path);
 // Like mkdir -p; what it makes is never writable by everybody, whatever the umask.

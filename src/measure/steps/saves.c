@@ -5,6 +5,7 @@
 // said that the folder is the checkpoint.
 #include "measure/steps/steps_int.h"
 
+#include "base/os.h"
 #include "base/out.h"
 
 #include <string.h>
@@ -14,11 +15,6 @@ const struct step *steps_step_of(const struct steps *s, int rank, int64_t made) 
         if (s->items[i].rank == rank && s->items[i].rank_steps == made) return &s->items[i];
     }
     return NULL;
-}
-
-static bool is_below(struct str path, struct str folder) {
-    return folder.len > 0 && path.len > folder.len && path.p[folder.len] == '/' &&
-           str_starts(path, folder);
 }
 
 static struct step_save *find(const struct steps *s, struct str path) {
@@ -93,7 +89,7 @@ static void refute_folder(struct steps *s, const struct step_save *file) {
     for (ptrdiff_t i = 0; i < s->save_count; i++) {
         struct step_save *folder = &s->saves[i];
         bool is_refuted = folder->is_of_files && folder->row < file->row;
-        if (is_refuted && is_below(file->path, folder->path)) folder->state = STEPS_SAVE_BAD;
+        if (is_refuted && os_is_below(file->path, folder->path)) folder->state = STEPS_SAVE_BAD;
     }
 }
 
@@ -151,7 +147,7 @@ static void on_renamed(struct steps *s, const struct step_rank *r,
         struct step_save *save = &s->saves[i];
         bool is_it = str_equal(save->path, word->from);
         if (str_equal(save->folder, word->from)) save->folder = moved(s, save->folder, word);
-        if (!is_it && !is_below(save->path, word->from)) continue;
+        if (!is_it && !os_is_below(save->path, word->from)) continue;
         save->path = moved(s, save->path, word);
         save->end_s = word->at_s;
         save->number = ++s->save_number;
@@ -204,7 +200,7 @@ static bool has_gone_on(const struct steps *s, const struct step_save *save) {
 static bool is_part(const struct steps *s, const struct step_save *save) {
     for (ptrdiff_t i = 0; i < s->save_count; i++) {
         const struct step_save *other = &s->saves[i];
-        if (!is_below(save->path, other->path) || other->is_guess) continue;
+        if (!os_is_below(save->path, other->path) || other->is_guess) continue;
         if (!other->is_of_files || other->state == STEPS_SAVE_ENDED) return true;
     }
     return false;
@@ -213,7 +209,7 @@ static bool is_part(const struct steps *s, const struct step_save *save) {
 static bool has_open_part(const struct steps *s, const struct step_save *folder) {
     for (ptrdiff_t i = 0; i < s->save_count; i++) {
         const struct step_save *part = &s->saves[i];
-        if (is_below(part->path, folder->path) && part->state != STEPS_SAVE_ENDED) return true;
+        if (os_is_below(part->path, folder->path) && part->state != STEPS_SAVE_ENDED) return true;
     }
     return false;
 }

@@ -285,18 +285,6 @@ static int64_t largest_weight(const struct zero *z) {
     return largest;
 }
 
-static void init_offloaded(struct zero *z) {
-    for (int i = 0; i < GROUPS; i++) {
-        const struct group *g = &z->groups[i];
-        if (g->count == 0) continue;
-        take_weights(z, g);
-        int32_t clone = take(z, OP_MASTER, TAPE_TEMPORARY, 2 * g->part);
-        pass_by(z, OP_MASTER, 4 * g->part); // cast here, then copied to the host
-        tape_drop(z->to, clone);
-    }
-    take(z, OP_BUCKET, TAPE_GRADIENT, 2 * largest_weight(z));
-}
-
 // What the host keeps: master copies, the weights they become, gradients, states.
 static void count_host(const struct zero *z, struct tape *ret) {
     struct tape_host h = {.is_paged = z->how->offload.is_paged};
@@ -313,18 +301,21 @@ static void count_host(const struct zero *z, struct tape *ret) {
 }
 
 static void copy_init(struct zero *z) {
-    if (is_offloaded(z)) {
-        init_offloaded(z);
-        return;
-    }
     int32_t masters[GROUPS] = {0};
     for (int i = 0; i < GROUPS; i++) {
         const struct group *g = &z->groups[i];
         if (g->count == 0) continue;
         take_weights(z, g);
         int32_t clone = take(z, OP_MASTER, TAPE_TEMPORARY, 2 * g->part);
-        take(z, OP_MASTER, TAPE_OPTIMIZER_STATE, 4 * g->part);
+        if (is_offloaded(z))
+            pass_by(z, OP_MASTER, 4 * g->part); // cast here, then copied to the host
+        else
+            take(z, OP_MASTER, TAPE_OPTIMIZER_STATE, 4 * g->part);
         tape_drop(z->to, clone);
+    }
+    if (is_offloaded(z)) {
+        take(z, OP_BUCKET, TAPE_GRADIENT, 2 * largest_weight(z));
+        return;
     }
     for (int i = 0; i < GROUPS; i++)
         masters[i] = z->groups[i].count == 0

@@ -26,17 +26,13 @@ static int compare(const void *a, const void *b) {
     return strverscmp(y->path.p, x->path.p);
 }
 
-static bool is_below(struct str path, struct str folder) {
-    return path.len > folder.len && path.p[folder.len] == '/' && str_starts(path, folder);
-}
-
 // A folder into which files were saved one by one later was none; and the files that were in the
 // log before it was known for one are parts of it.
 static bool is_refuted(const struct recover_state *s, ptrdiff_t at) {
     struct str path = s->checkpoints[at].file.path;
     for (ptrdiff_t i = at + 1; i < s->checkpoint_count; i++) {
         struct str later = s->checkpoints[i].file.path;
-        if (is_below(later, path) || is_below(path, later)) return true;
+        if (os_is_below(later, path) || os_is_below(path, later)) return true;
     }
     return false;
 }
