@@ -143,3 +143,10 @@ char *buf_z(struct buf *b) {
     *buf_reserve(b, 1) = 0;
     return b->items;
 }
+
+struct str str_list_text(struct arena *a, const struct str_list *list) {
+    struct buf text = buf_new(a);
+    for (ptrdiff_t i = 0; i < list->count; i++)
+        buf_format(&text, "%s%.*s", i > 0 ? ", " : "", STR_ARG(list->items[i]));
+    return buf_str(&text);
+}

@@ -67,13 +67,6 @@ bool str_list_has(const struct str_list *list, struct str text) {
     return i < list->count;
 }
 
-struct str str_list_text(struct arena *a, const struct str_list *list) {
-    struct buf text = buf_new(a);
-    for (ptrdiff_t i = 0; i < list->count; i++)
-        buf_format(&text, "%s%.*s", i > 0 ? ", " : "", STR_ARG(list->items[i]));
-    return buf_str(&text);
-}
-
 void str_word_add(struct str_words *w, struct str word) {
     *arena_push(w->arena, &w->items, &w->count, &w->capacity) = str_z(w->arena, word);
     *arena_push(w->arena, &w->items, &w->count, &w->capacity) = NULL;

@@ -183,6 +183,8 @@ static const struct row rows[] = {
      .refusal = "command line"},
     {"litgpt_lora.sh", "litgpt", "train.micro_batch_size", 4, 'D', 32, "bf16",
      "meta-llama/Llama-3.2-1B", 512, .refusal = "command line"},
+    {"alpaca_lora.sh", "alpaca_lora", "micro_batch_size", 6, 'D', 96, "amp-fp16",
+     "huggyllama/llama-7b", 384, .refusal = "command line"},
     {"llava_lora.sh", "huggingface", "per_device_train_batch_size", 8, 'D', 16, "amp-bf16",
      "some/vicuna-7b", 2048, "how many processes deepspeed starts", .refusal = "command line"},
     {"accelerate_launch.sh", "huggingface", "per_device_train_batch_size", 4, 'D', 4, "amp-fp16",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The config as bytes: what must be refused before a YAML parser sees it (libfyaml 0.7.12 gives no
-// document and no error for UTF-16, and stops silently at a NUL), places for messages, and hints
-// for lines that are nearly a pair.
+// document and no error for UTF-16, and stops silently at a NUL), in which format it is, places for
+// messages, and hints for lines that are nearly a pair.
 #include "records/config/tree_int.h"
 
 #include <stdarg.h>
@@ -201,4 +201,30 @@ struct str config_bytes_unwritable(struct arena *a, const struct config *c,
         if (n) at = n->end;
     }
     return (struct str){0};
+}
+
+// "#!/bin/bash", "#!/usr/bin/env -S zsh -e"
+static bool is_for_shell(struct str text) {
+    static const char *const shells[] = {"sh", "bash", "zsh", "dash", "ksh", NULL};
+    struct str line = str_line(&text);
+    if (!str_starts(line, STR("#!"))) return false;
+    while (line.len > 0)
+        if (str_is_one_of(str_last(str_trim(str_cut(&line, ' ')), '/'), shells)) return true;
+    return false;
+}
+
+enum config_format config_bytes_format(struct str name, struct str text) {
+    static const struct {
+        const char *end;
+        enum config_format format;
+    } rows[] = {
+        {".json", CONFIG_JSON},     {".py", CONFIG_PYTHON},       {".toml", CONFIG_TOML},
+        {".sh", CONFIG_SHELL},      {".ini", CONFIG_FOREIGN},     {".cfg", CONFIG_FOREIGN},
+        {".ipynb", CONFIG_FOREIGN}, {".jsonnet", CONFIG_FOREIGN}, {".libsonnet", CONFIG_FOREIGN},
+        {".yaml", CONFIG_YAML},     {".yml", CONFIG_YAML},        {".bash", CONFIG_SHELL},
+        {".slurm", CONFIG_SHELL},   {".sbatch", CONFIG_SHELL}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (str_ends(name, str_of(rows[i].end))) return rows[i].format;
+    }
+    return is_for_shell(text) ? CONFIG_SHELL : CONFIG_YAML;
 }

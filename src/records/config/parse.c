@@ -381,32 +381,6 @@ static int check_json(const struct config *c, struct fail *why) {
     return fail_hint(why, "JSON allows no comments and no comma before a closing bracket");
 }
 
-// "#!/bin/bash", "#!/usr/bin/env -S zsh -e"
-static bool is_for_shell(struct str text) {
-    static const char *const shells[] = {"sh", "bash", "zsh", "dash", "ksh", NULL};
-    struct str line = str_line(&text);
-    if (!str_starts(line, STR("#!"))) return false;
-    while (line.len > 0)
-        if (str_is_one_of(str_last(str_trim(str_cut(&line, ' ')), '/'), shells)) return true;
-    return false;
-}
-
-static enum config_format format_of(struct str name, struct str text) {
-    static const struct {
-        const char *end;
-        enum config_format format;
-    } rows[] = {
-        {".json", CONFIG_JSON},     {".py", CONFIG_PYTHON},       {".toml", CONFIG_TOML},
-        {".sh", CONFIG_SHELL},      {".ini", CONFIG_FOREIGN},     {".cfg", CONFIG_FOREIGN},
-        {".ipynb", CONFIG_FOREIGN}, {".jsonnet", CONFIG_FOREIGN}, {".libsonnet", CONFIG_FOREIGN},
-        {".yaml", CONFIG_YAML},     {".yml", CONFIG_YAML},        {".bash", CONFIG_SHELL},
-        {".slurm", CONFIG_SHELL},   {".sbatch", CONFIG_SHELL}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (str_ends(name, str_of(rows[i].end))) return rows[i].format;
-    }
-    return is_for_shell(text) ? CONFIG_SHELL : CONFIG_YAML;
-}
-
 static int check_root(const struct config *c, struct arena *a, struct fail *why) {
     if (!c->root || (c->root->kind == NODE_SCALAR && c->root->begin < 0)) {
         return fail_set(why, FAIL_INPUT, "%.*s:1:1: only comments, expected a training config",
@@ -471,7 +445,7 @@ int config_parse_with(struct arena *a, struct str name, struct str text,
                                             [CONFIG_TOML] = datum_toml_read,
                                             [CONFIG_SHELL] = datum_shell_read,
                                             [CONFIG_FOREIGN] = NULL};
-    struct config c = {.name = name, .text = text, .format = format_of(name, text)};
+    struct config c = {.name = name, .text = text, .format = config_bytes_format(name, text)};
     struct fail unheard;
     if (!why) why = &unheard;
     int status = config_bytes_check(&c, why);

@@ -109,6 +109,8 @@ struct str config_bytes_ending_before(struct str text,
 // A line that was probably meant to be "key: …" but is not: full-width colon, no-break space, no
 // blank after the colon. key empty: any key. Returns advice or an empty view.
 struct str config_bytes_hint(struct arena *a, struct str text, struct str key);
+// By the ending of the name, else by "#!/bin/bash".
+enum config_format config_bytes_format(struct str name, struct str text);
 // Where PyYAML stops although libfyaml goes on: tabs between tokens, line ends that only one of
 // them knows. Empty when there is nothing. `nodes` are the scalars in the order of the text.
 struct str config_bytes_unwritable(struct arena *a, const struct config *c,

@@ -119,7 +119,7 @@ struct datum *datum_python_number(struct module *m);
 // Of a program, which is never run: the arguments that it gives to transformers, trl, peft and
 // bitsandbytes where they are plain values, as the flags of a command line would be; NULL: none.
 struct datum *datum_python_program(struct python *py, struct datum_source source,
-                                   struct datum *globals);
+                                   const struct datum *globals);
 
 // --- python_call.c -------------------------------------------------------------------------------
 

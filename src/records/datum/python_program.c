@@ -183,9 +183,14 @@ static void scan(struct program *p, bool is_for_names) {
 }
 
 struct datum *datum_python_program(struct python *py, struct datum_source source,
-                                   struct datum *globals) {
-    struct module m = {.py = py, .source = source, .expr = datum_python_expr, .globals = globals};
+                                   const struct datum *globals) {
+    struct module m = {.py = py, .source = source, .expr = datum_python_expr};
     const struct token first = {.line = 1, .column = 1};
+    bool may_train = false;
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        may_train |= calls[i].is_arguments && str_find(source.text, str_of(calls[i].end)) >= 0;
+    if (!may_train) return NULL; // as nearly every config
+    m.globals = datum_copy(&py->data, globals);
     m.imports = datum_python_make(&m, DATUM_MAP, &first);
     struct program p = {.m = &m,
                         .map = datum_python_make(&m, DATUM_MAP, &first),
