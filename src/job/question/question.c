@@ -233,7 +233,10 @@ static int take_precision(struct question *q, const char *spelled, struct fail *
     if (!spelled) {
         q->plan.precision = plan_precision_find(v->word);
         if (v->type != CONFIG_ABSENT && q->plan.precision == PLAN_PRECISION_UNKNOWN) {
-            question_say(q, "unknown precision '%.*s': taken as fp32", STR_ARG(v->text));
+            if (v->type == CONFIG_SPECIAL)
+                question_say(q, "the precision is not known: taken as fp32; --precision sets it");
+            else
+                question_say(q, "unknown precision '%.*s': taken as fp32", STR_ARG(v->text));
         }
         take_open_precision(q);
         if (str_is(v->text, "auto") && q->plan.precision == PLAN_AMP_BF16)

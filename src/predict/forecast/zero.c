@@ -95,9 +95,9 @@ void forecast_note_zero(struct forecast *f, const struct plan *p, const struct s
     const struct tape_zero how = forecast_zero_of(p, s);
     struct arena *a = f->arena;
     str_list_format(a, &t->notes,
-                    "ZeRO stage %d over %lld GPUs as DeepSpeed 0.19.8 has it under transformers: "
+                    "ZeRO stage %d over %lld GPU%s as DeepSpeed 0.19.8 has it under transformers: "
                     "weights in bf16 without autocast, %.*s",
-                    how.stage, (long long)how.ranks,
+                    how.stage, (long long)how.ranks, how.ranks == 1 ? "" : "s",
                     STR_ARG(how.stage == 3 ? stage3_text(a, &how) : stage12_text(a, &how)));
     if (how.offload.optimizer != TAPE_ON_GPU || how.offload.params != TAPE_ON_GPU)
         note_offload(a, &how.offload, t);

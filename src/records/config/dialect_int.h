@@ -15,6 +15,8 @@ enum role_sort {
     SORT_PRECISION
 };
 enum role_sort config_role_sort(enum config_role role);
+// Not of the figures that few change and every trainer has a default for.
+bool config_role_is_told(enum config_role role);
 
 struct role_row {
     struct str places, assumed;

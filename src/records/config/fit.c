@@ -314,9 +314,11 @@ int config_batches(struct arena *a, const struct config_reading *r, int64_t rank
                         STR_ARG(v->path), (long long)batch, (long long)b.ranks);
     }
     if (!rule_of(d)->read(r, &b) || b.accumulation > INT32_MAX) {
+        const struct config_value *steps = &r->values[CONFIG_ACCUMULATION];
+        if (steps->path.len == 0)
+            return fail_set(why, FAIL_INPUT, "the file does not give the accumulation");
         return fail_set(why, FAIL_INPUT, "the file does not give the accumulation (%.*s = %.*s)",
-                        STR_ARG(r->values[CONFIG_ACCUMULATION].path),
-                        STR_ARG(r->values[CONFIG_ACCUMULATION].text));
+                        STR_ARG(steps->path), STR_ARG(steps->text));
     }
     if (__builtin_mul_overflow(b.micro * b.ranks, b.accumulation, &ranks)) return no_batch(r, why);
     if (!b.effective) b.effective = ranks;

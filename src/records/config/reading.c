@@ -108,19 +108,11 @@ static bool is_hydra(const struct reader *r) {
     return false;
 }
 
-static struct str listed(struct arena *a, const struct str_list *texts) {
-    struct buf b = buf_new(a);
-    for (ptrdiff_t i = 0; i < texts->count; i++) {
-        if (i > 0) buf_add(&b, STR(", "));
-        buf_add(&b, texts->items[i]);
-    }
-    return buf_str(&b);
-}
-
 static void note_origins(struct reader *r) {
     for (int i = 0; i < CONFIG_ROLES; i++) {
         const struct config_value *v = &r->reading->values[i];
         if (v->file.len == 0 || v->type == CONFIG_SPECIAL) continue;
+        if (i == CONFIG_PREFERENCE) continue; // a name that may say it
         str_list_add(r->arena, &r->others,
                      str_format(r->arena, "%s %.*s (%.*s:%d)",
                                 config_role_name((enum config_role)i), STR_ARG(v->text),
@@ -130,18 +122,18 @@ static void note_origins(struct reader *r) {
     if (r->unknown.count > 0) {
         str_list_add(r->arena, to,
                      str_format(r->arena, "not a plain value, so not read: %.*s",
-                                STR_ARG(listed(r->arena, &r->unknown))));
+                                STR_ARG(str_list_text(r->arena, &r->unknown))));
     }
     if (r->unread.count > 0) {
         str_list_add(r->arena, to,
                      str_format(r->arena,
                                 "may stand in what was not read, so nothing is assumed: %.*s",
-                                STR_ARG(listed(r->arena, &r->unread))));
+                                STR_ARG(str_list_text(r->arena, &r->unread))));
     }
     if (r->others.count > 0) {
-        str_list_add(
-            r->arena, to,
-            str_format(r->arena, "from other files: %.*s", STR_ARG(listed(r->arena, &r->others))));
+        str_list_add(r->arena, to,
+                     str_format(r->arena, "from other files: %.*s",
+                                STR_ARG(str_list_text(r->arena, &r->others))));
     }
 }
 

@@ -71,3 +71,9 @@ enum config_role config_role_find(struct str name) {
 enum role_sort config_role_sort(enum config_role role) {
     return roles[role].sort;
 }
+
+bool config_role_is_told(enum config_role role) {
+    static const char *const inner[] = {"zero_", "engine",     "generation",  "preference", "cpo_",
+                                        "beta",  "completion", "precomputed", NULL};
+    return !str_starts_one_of(str_of(config_role_name(role)), inner);
+}

@@ -167,6 +167,7 @@ static void note_spelling(struct reader *r, const struct config_value *v,
 
 // "batch (line 3: f(x))"
 void config_reader_unknown(struct reader *r, enum config_role role, const struct config_value *v) {
+    if (role == CONFIG_PREFERENCE) return; // a folder's name, which may say it
     str_list_add(r->arena, &r->unknown,
                  str_format(r->arena, "%s (%.*s%sline %d: %.*s)", config_role_name(role),
                             STR_ARG(v->file), v->file.len ? ", " : "", v->line, STR_ARG(v->text)));
@@ -307,7 +308,8 @@ static bool is_beyond(struct reader *r, enum config_role role, struct config_val
                                        .number = NAN,
                                        .unit = r->dialect->roles[role].unit};
             if (n->file) v->file = r->config->files.items[n->file - 1];
-            str_list_add(r->arena, &r->unread, str_of(config_role_name(role)));
+            if (config_role_is_told(role))
+                str_list_add(r->arena, &r->unread, str_of(config_role_name(role)));
             if (config_role_sort(role) == SORT_TEXT) v->text = (struct str){0};
             return true;
         }
@@ -320,7 +322,7 @@ static struct config_value absent(struct reader *r, enum config_role role,
     struct config_value v = {.number = NAN, .unit = row->unit};
     const struct scalar s = config_scalar_plain(row->assumed);
     if (row->insert != INSERT_NO) v.path = place_to_insert(r, row->places);
-    if (row->assumed.len && r->inherits && r->config->is_layered)
+    if (row->assumed.len && r->inherits && r->config->is_layered && config_role_is_told(role))
         str_list_add(r->arena, &r->unread, str_of(config_role_name(role)));
     if (!row->assumed.len || r->inherits) return v;
     v.assumed = true;

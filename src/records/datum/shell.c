@@ -202,6 +202,26 @@ static void take_slots(struct flags *f, const struct shell_word *w) {
     set_number(f, "ntasks", count, w);
 }
 
+// "CUDA_VISIBLE_DEVICES=0,1": deepspeed starts a process for each, and one of python's has both.
+static void take_visible(struct flags *f, const struct shell_word *w) {
+    static const char *const pythons[] = {"python", "python3", NULL};
+    const struct shell_command *c = f->command;
+    int64_t count = 0;
+    for (ptrdiff_t i = 0; i < c->environment_count; i++) {
+        struct str name = c->environment[i].text, gpus = name;
+        if (!c->environment[i].is_known) continue;
+        name = str_cut(&gpus, '=');
+        if (!str_is(name, "CUDA_VISIBLE_DEVICES")) continue;
+        for (count = 0; gpus.len > 0; count++) (void)str_cut(&gpus, ',');
+    }
+    if (count < 2) return;
+    const bool is_started = datum_find(f->map, STR("nproc_per_node")) != NULL;
+    if (str_is(w->text, "deepspeed") && !datum_find(f->map, STR("num_gpus")))
+        set_number(f, "ntasks", count, w);
+    else if (str_is_one_of(c->words[0].text, pythons) && !is_started)
+        set_number(f, "data_parallel", count, w);
+}
+
 // What starts the training's processes, by its own words: torchrun --nproc_per_node 8 train.py …
 static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff_t script,
                           const struct shell_job *job, struct datum *launcher) {
@@ -218,9 +238,11 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
         datum_set(d, f.map, STR("started_by"), word_value(&f, w, w->text), w->line, w->column);
         take_letters(&f, i);
         take_slots(&f, w);
+        take_visible(&f, w);
         if (str_is(w->text, "srun")) take_job(&f, w, job);
         break;
     }
+    if (!datum_find(f.map, STR("started_by"))) take_visible(&f, &c->words[0]);
     const struct shell_word *w = &c->words[script - 1];
     datum_set(d, f.map, STR("script"), word_value(&f, w, w->text), w->line, w->column);
 }
@@ -388,6 +410,22 @@ static int rank_of(const struct shell_command *c) {
     return has_batch && !trains_not(c) ? 2 : trains && has_flag;
 }
 
+// "source settings.sh": what it sets is not known.
+static void note_sourced(struct arena *a, struct datum_source *source,
+                         const struct shell_commands *all) {
+    static const char *const tools[] = {"activate", "conda",   "bashrc", "profile",
+                                        "/etc/",    "modules", "venv",   NULL};
+    for (ptrdiff_t i = 0; i < all->count; i++) {
+        const struct shell_command *c = &all->items[i];
+        const bool is_sourced =
+            c->count > 1 && (str_is(c->words[0].text, "source") || str_is(c->words[0].text, "."));
+        if (is_sourced && !str_has_one_of(c->words[1].text, tools))
+            str_list_format(a, &source->notes,
+                            "%.*s (line %d): not read: what it sets is not known",
+                            STR_ARG(c->words[1].text), c->line);
+    }
+}
+
 static struct datum *choose(struct data *d, const struct shell_commands *all) {
     int best = 0, count = 0;
     struct datum *map = NULL;
@@ -419,6 +457,7 @@ int datum_shell_read(struct arena *a, struct datum_source *source, const struct 
         unfold(&d, &all.items[i]);
         skip_submitter(&all.items[i]);
     }
+    note_sourced(a, source, &all);
     const struct datum *map = choose(&d, &all);
     *ret_root = map && map->map->count > 0 ? map : NULL;
     return 0;

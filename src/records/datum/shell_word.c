@@ -68,14 +68,25 @@ static void put_text(struct shell *s, const struct shell_word *from,
     }
 }
 
+// "NAME=…" is one word, whatever is put into its quotes.
+static bool is_assigning(const struct shell *s) {
+    ptrdiff_t i = 0;
+    while (i < s->word.count && shell_is_name(s->word.items[i])) i++;
+    return i > 0 && i < s->word.count && s->word.items[i] == '=';
+}
+
 // Without quotes a text falls apart at its blanks; of a list, "${ARGS[@]}", every word is one as it
-// stands there, and an empty list is none.
+// stands there, and an empty list is none; "${ARGS[*]}" is one word.
 static void put(struct shell *s, const struct shell_variable *v, bool is_quoted, bool is_list) {
+    const bool is_joined = is_quoted && (!is_list || is_assigning(s));
     if (is_list && s->word.count == 0 && v->count == 0) s->made.is_quoted = false;
     for (ptrdiff_t i = 0; i < v->count && s->words < SHELL_WORDS_MAX; i++) {
         const struct shell_word *from = &v->words[i], place = s->made;
         const bool is_apart = !is_quoted && (from->is_known || from->gap_count > 0);
-        if (i > 0) next_word(s, &place);
+        if (i > 0 && is_joined)
+            buf_byte(&s->word, ' ');
+        else if (i > 0)
+            next_word(s, &place);
         if (is_list && s->word.count == 0) s->made.is_quoted = from->is_quoted;
         if (is_apart) {
             put_text(s, from, &place);
@@ -136,7 +147,9 @@ static void take_braces(struct shell *s, struct str inside, struct str written, 
     const bool is_plain = rest.len == 0 || str_is(rest, "[@]") || str_is(rest, "[*]");
     const bool has_default =
         str_starts(rest, STR(":-")) || str_starts(rest, STR(":=")) || str_starts(rest, STR("-"));
-    const struct str other = str_slice(rest, rest.len && rest.p[0] == '-' ? 1 : 2, rest.len);
+    struct str other = str_slice(rest, rest.len && rest.p[0] == '-' ? 1 : 2, rest.len);
+    if (str_starts(other, STR("\"")) && str_ends(other, STR("\"")) && other.len > 1)
+        other = str_slice(other, 1, other.len - 1); // ${NAME:-"4"}
     const bool is_set = v && (v->count != 1 || v->words[0].text.len > 0);
     if (v && is_plain && is_left(s, v, is_quoted, written)) return;
     if (v && (is_plain || (has_default && is_set))) {
