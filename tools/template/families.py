@@ -252,6 +252,8 @@ OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD + tuple(kind for kind in KINDS if "-inside" in kind or kind.startswith("fsdp2-qlora"))  # who offloads recomputes
 # Where layers are computed again, one with dropout serves these.
 NEVER_AGAIN = tuple(kind for kind in _FSDP1 if "lora" in kind and "-dropout" not in kind and kind not in ALWAYS_AGAIN)
+# What is let go of in an order of its own in each layer that is computed again.
+NOT_AGAIN = {(family, "zero-qlora-dropout") for family in ("gemma2", "gemma3_text", "gemma3", "smollm3")}
 # Kinds in which one head of keys and values is left to each GPU.
 SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
 SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
@@ -517,5 +519,5 @@ def variants():
                         if kind not in NOT.get((family, grouped), ()) and OF_FAMILY.get(kind, family) == family
                         and not (kind in OF_FAMILY and tied)
                         for checkpointing in (False, True) if kind not in (NEVER_AGAIN if checkpointing else ALWAYS_AGAIN) for one in (False, True)
-                        if not (one and (kind in ANY_BATCH or (family, kind) in ANY_BATCH_OF))]
+                        if not (one and (kind in ANY_BATCH or (family, kind) in ANY_BATCH_OF)) and not (checkpointing and (family, kind) in NOT_AGAIN)]
     return out
