@@ -84,6 +84,7 @@ void question_model_check(struct question *q) {
     if (q->plan.inference && !config_guard_of(&q->reading, "attention")) return;
     if (!s && forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) < 0) return;
     check_attention(q, s);
+    if (q->plan.inference) return;
     join_target(q, s);
-    if (!q->plan.inference) check_head(q, s);
+    check_head(q, s);
 }

@@ -327,10 +327,8 @@ static void split(struct data *d, const struct shell_word *from, struct shell_co
     ptrdiff_t gap = 0, begin = 0;
     bool is_known = true;
     for (ptrdiff_t i = 0; i <= from->text.len; i++) {
-        if (gap < from->gap_count && i == from->gaps[gap].begin) {
+        for (; gap < from->gap_count && i == from->gaps[gap].begin; is_known = false)
             i = from->gaps[gap++].end;
-            is_known = false;
-        }
         if (i < from->text.len && !strchr(" \t\r\n", from->text.p[i])) continue;
         struct str text = str_slice(from->text, begin, i);
         const char first = text.len > 1 ? text.p[0] : 0;
