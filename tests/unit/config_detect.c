@@ -183,6 +183,8 @@ static const struct row rows[] = {
      .refusal = "command line"},
     {"litgpt_lora.sh", "litgpt", "train.micro_batch_size", 4, 'D', 32, "bf16",
      "meta-llama/Llama-3.2-1B", 512, .refusal = "command line"},
+    {"deepspeed_program.sh", "deepspeed_program", "deepspeed_config.train_micro_batch_size_per_gpu",
+     6, 'D', 48, "amp-bf16", "Qwen/Qwen2.5-0.5B", 1024, .refusal = "command line"},
     {"alpaca_lora.sh", "alpaca_lora", "micro_batch_size", 6, 'D', 96, "amp-fp16",
      "huggyllama/llama-7b", 384, .refusal = "command line"},
     {"llava_lora.sh", "huggingface", "per_device_train_batch_size", 8, 'D', 16, "amp-bf16",
