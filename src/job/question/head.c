@@ -69,12 +69,13 @@ static void join_target(struct question *q, const struct shape *s) {
     struct plan *p = &q->plan;
     if (!s || !str_is(s->kind, "decoder") || p->target_length <= 0) return;
     if (p->sequence_length != source->integer || str_find(source->path, STR("source")) < 0) return;
+    const int64_t length = p->sequence_length + p->target_length;
     str_list_format(q->arena, &q->notes,
                     "texts of %lld tokens: %lld of the source and %lld of the target, which a %.*s "
                     "has in one",
-                    (long long)(p->sequence_length + p->target_length),
-                    (long long)p->sequence_length, (long long)p->target_length, STR_ARG(s->type));
-    p->sequence_length += p->target_length;
+                    (long long)length, (long long)p->sequence_length, (long long)p->target_length,
+                    STR_ARG(s->type));
+    p->sequence_length = length;
     p->target_length = 0;
 }
 
