@@ -45,10 +45,11 @@ static const struct call {
 
 struct program {
     struct module *m;
-    struct datum *map, *usual;           // what it trains with; defaults of its own options
-    struct str_list read;                // names of calls
-    int arguments_line;                  // of the training's; 0: not met
-    bool is_lost;                        // there are two of them, or they are changed as a whole
+    struct datum *map, *usual; // what it trains with; defaults of its own options
+    struct str_list read;      // names of calls
+    int arguments_line;        // of the training's; 0: not met
+    bool is_lost;              // there are two of them, or they are changed as a whole
+    int call_count;
     bool may_run;                        // in a block that may not
     int blocks[BLOCKS_MAX], block_count; // columns of such blocks
 };
@@ -138,7 +139,7 @@ static void take(struct program *p, const struct call *c, const struct token *cl
         struct datum *first = list->list->count > 0 ? list->list->items[0] : NULL;
         if (first || (name && name->value)) take_model(p, class, first ? first : name->value, at);
     }
-    if (p->read.count < CALLS_MAX) str_list_add_new(a, &p->read, at->text);
+    str_list_add_new(a, &p->read, at->text);
 }
 
 // "AutoModelForCausalLM.from_pretrained(": the class in front has the word.
@@ -246,7 +247,8 @@ static void note_call(struct program *p, const struct token *at, const struct to
     const struct call *c = call_at(&last[1], is_method, at);
     struct datum *list = NULL;
     if (is_change_of_all(at, &last[1], is_method)) p->is_lost = true;
-    if ((!c && !ends) || (c && is_idle(p, c, last))) return;
+    if ((c || ends) && ++p->call_count > CALLS_MAX) p->is_lost = true; // no training has so many
+    if (p->is_lost || (!c && !ends) || (c && is_idle(p, c, last))) return;
     struct datum *named = datum_python_arguments(m, at, &list);
     const bool may_run = p->may_run;
     p->may_run |= is(m, "if"); // "BitsAndBytesConfig(…) if args.bits else None"
