@@ -10,13 +10,6 @@ static void drop_word(struct shell_command *c) {
     c->count--;
 }
 
-static ptrdiff_t assigns(const struct shell_word *w) {
-    ptrdiff_t i = 0;
-    while (i < w->text.len && shell_is_name(w->text.p[i])) i++;
-    if (i + 1 < w->text.len && w->text.p[i] == '+' && w->text.p[i + 1] == '=') return i + 1;
-    return i > 0 && i < w->text.len && w->text.p[i] == '=' && !str_is_digit(w->text.p[0]) ? i : -1;
-}
-
 // "$1", "${2#*=}": what the script is called with.
 static bool is_argument(struct str text) {
     return text.len > 1 && text.p[0] == '$' &&
@@ -25,7 +18,7 @@ static bool is_argument(struct str text) {
 
 static void set_variable(struct shell *s, const struct shell_word *w, const struct shell_word *more,
                          ptrdiff_t count) {
-    const ptrdiff_t equals = assigns(w);
+    const ptrdiff_t equals = datum_shell_assigns(w->text);
     const bool appends = w->text.p[equals - 1] == '+';
     const struct str name = str_slice(w->text, 0, equals - appends);
     struct shell_variable *v = datum_shell_variable(s, name);
@@ -70,7 +63,7 @@ static void loop(struct shell *s, const struct shell_command *c) {
     if (c->count < 2) return;
     const struct shell_word w = {.text = str_format(s->arena, "%.*s=", STR_ARG(c->words[1].text)),
                                  .is_known = false};
-    if (assigns(&w) > 0) set_variable(s, &w, NULL, 0);
+    if (datum_shell_assigns(w.text) > 0) set_variable(s, &w, NULL, 0);
 }
 
 // The words of the shell itself in front of a command. False: there is no command left.
@@ -104,7 +97,7 @@ static void end_command(struct shell *s) {
     s->command = (struct shell_command){0};
     if (c.count == 0 || !strip(s, &c)) return;
     ptrdiff_t i = 0;
-    while (i < c.count && assigns(&c.words[i]) > 0) i++;
+    while (i < c.count && datum_shell_assigns(c.words[i].text) > 0) i++;
     if (i < c.count) { // variables in front of a command are the command's alone
         c.environment = c.words;
         c.environment_count = i;
@@ -135,7 +128,7 @@ static void read_here(struct shell *s, struct str body, int line) {
     if (!c || c->count < 2 || !str_is(c->words[0].text, "read")) return;
     const struct shell_word name = {
         .text = str_format(s->arena, "%.*s=", STR_ARG(c->words[c->count - 1].text))};
-    if (assigns(&name) <= 0) return;
+    if (datum_shell_assigns(name.text) <= 0) return;
     for (; body.len > 0; line++) {
         struct str rest = str_line(&body);
         while (rest.len > 0 && words.count < SHELL_WORDS_MAX - s->words) {
@@ -260,7 +253,7 @@ static int take_list(struct shell *s, struct fail *why) {
     s->in_list = false;
     if (status < 0) return status;
     const struct shell_word name = s->command.words[first - 1];
-    if (assigns(&name) > 0)
+    if (datum_shell_assigns(name.text) > 0)
         set_variable(s, &name, s->command.words + first, s->command.count - first);
     s->command.count = first - 1;
     return 0;

@@ -43,6 +43,9 @@ static inline bool shell_is_name(char c) {
 // shell_word.c: one word, from its first character to its last.
 
 struct shell_variable *datum_shell_variable(struct shell *s, struct str name); // NULL: not set
+// "NAME=…", "NAME+=…": where the sign of equality is, whatever is put into its quotes; -1: it is
+// none.
+ptrdiff_t datum_shell_assigns(struct str text);
 bool datum_shell_holds_flags(const struct shell_variable *v, bool is_sure);
 void datum_shell_begin_word(struct shell *s);
 void datum_shell_end_word(struct shell *s);

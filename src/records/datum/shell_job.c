@@ -41,7 +41,8 @@ void datum_shell_job(struct str text, struct shell_job *ret) {
         if (line.len > 0 && line.p[0] != '#') break; // Slurm reads no further
         if (str_starts(line, STR("#SBATCH "))) take(ret, str_slice(line, 8, line.len));
     }
-    if (ret->tasks == 0) ret->tasks = ret->tasks_per_node * ret->nodes;
+    const int64_t each = ret->tasks_per_node;
+    if (ret->tasks == 0 && __builtin_mul_overflow(each, ret->nodes, &ret->tasks)) ret->tasks = 0;
 }
 
 struct str datum_shell_job_variables(struct arena *a, const struct shell_job *j) {

@@ -68,17 +68,17 @@ static void put_text(struct shell *s, const struct shell_word *from,
     }
 }
 
-// "NAME=…" is one word, whatever is put into its quotes.
-static bool is_assigning(const struct shell *s) {
+ptrdiff_t datum_shell_assigns(struct str text) {
     ptrdiff_t i = 0;
-    while (i < s->word.count && shell_is_name(s->word.items[i])) i++;
-    return i > 0 && i < s->word.count && s->word.items[i] == '=';
+    while (i < text.len && shell_is_name(text.p[i])) i++;
+    if (i + 1 < text.len && text.p[i] == '+' && text.p[i + 1] == '=') return i + 1;
+    return i > 0 && i < text.len && text.p[i] == '=' && !str_is_digit(text.p[0]) ? i : -1;
 }
 
 // Without quotes a text falls apart at its blanks; of a list, "${ARGS[@]}", every word is one as it
 // stands there, and an empty list is none; "${ARGS[*]}" is one word.
 static void put(struct shell *s, const struct shell_variable *v, bool is_quoted, bool is_list) {
-    const bool is_joined = is_quoted && (!is_list || is_assigning(s));
+    const bool is_joined = is_quoted && (!is_list || datum_shell_assigns(buf_str(&s->word)) > 0);
     if (is_list && s->word.count == 0 && v->count == 0) s->made.is_quoted = false;
     for (ptrdiff_t i = 0; i < v->count && s->words < SHELL_WORDS_MAX; i++) {
         const struct shell_word *from = &v->words[i], place = s->made;
