@@ -21,6 +21,7 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
     if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
         return false;
     if (is_compile(g)) return !q->plan.compile;
+    if (str_is(g->what, CONFIG_UNREAD)) return q->plan.model.len > 0 && !q->is_decided;
     const bool is_optimizer = str_is(g->kind, "optimizer") || str_is(g->kind, "states");
     if (is_optimizer && q->plan.adapter.len > 0) return false; // its states are few
     if (str_is(g->what, CONFIG_OTHER_LENGTH)) return q->plan.sequence_length <= 0;

@@ -240,6 +240,8 @@ struct config_reading {
 const struct config_guard *config_guard_of(const struct config_reading *r, const char *kind);
 // Of a key that may be the length of texts, where none is known to be.
 #define CONFIG_OTHER_LENGTH "texts of another length"
+// Of a program, or a file of a format that is not read.
+#define CONFIG_UNREAD "what the file says"
 // A setting that no row of a dialect names.
 void config_add_guard(struct arena *a, struct config_reading *r, struct config_guard g);
 

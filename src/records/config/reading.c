@@ -396,6 +396,20 @@ static int read_others(struct reader *r) {
     return status;
 }
 
+// Whoever answers for a program of which nothing is known answers another question.
+static void note_unread(struct reader *r) {
+    if (r->reading->guard_count > 0) return;
+    for (int i = 0; i < CONFIG_ROLES; i++) {
+        const struct config_value *v = &r->reading->values[i];
+        if (v->type != CONFIG_ABSENT && !v->assumed) return;
+    }
+    config_add_guard(r->arena, r->reading,
+                     (struct config_guard){.kind = STR("settings"),
+                                           .what = STR(CONFIG_UNREAD),
+                                           .path = r->config->name,
+                                           .value = STR("nothing of it is read")});
+}
+
 int config_read_roles(struct arena *a, const struct config *c, const struct config_options *options,
                       struct config_reading *ret_reading, struct fail *why) {
     static const struct config_options none;
@@ -449,6 +463,7 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
         if (!status) count_ranks(&r);
         if (!status) note_all(&r, every);
     }
+    if (str_is(r.dialect->id, "foreign")) note_unread(&r);
     if (!status) *ret_reading = reading;
     return status;
 }
