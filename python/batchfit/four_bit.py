@@ -83,7 +83,9 @@ def _dequantize(state, dtype):
 class _MatMul4Bit(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, packed, state, bias, keep):
-        ctx.state, ctx.packed = state, packed
+        ctx.state = state
+        # A view: what gathers the weight for as long as its layer runs, and then gives the parameter other data, does not end it.
+        ctx.packed = packed if ctx.needs_input_grad[0] else None
         ctx.kept = x if keep and ctx.needs_input_grad[0] else None
         return torch.nn.functional.linear(x, _dequantize(state, x.dtype), bias)
 
@@ -125,7 +127,7 @@ class Linear4bit(torch.nn.Linear):
         x = x.to(self.compute_dtype)
         if bias is not None:
             bias = bias.to(self.compute_dtype)
-        return _MatMul4Bit.apply(x, self.weight, self.state, bias, self.keeps_input).to(given)
+        return _MatMul4Bit.apply(x, self.weight.view(-1, 1), self.state, bias, self.keeps_input).to(given)
 
 
 def install():

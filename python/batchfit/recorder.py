@@ -18,7 +18,7 @@ FALLBACKS = ((4, 8, 16), (8, 16, 32))  # some models treat the smallest batches 
 
 
 def _script(knobs):
-    if knobs.shard == zero.TRACE:
+    if zero.is_trace(knobs.shard):
         return zero_trace.TraceScript
     return zero.ZeroScript if zero.stage(knobs.shard) else Script
 

@@ -23,7 +23,7 @@ from .sharded import Event, Handle
 from .sources import need
 
 WHOLE = "zero0"  # the model as the engine casts it, on one GPU: what templates of stages 1 and 2 are made of
-TRACE = "zero3:trace"  # the model under the engine of stage 3, its parameters aside: what templates of stage 3 are made of
+TRACE = "zero3:trace"  # and with ":reentrant": the model under the engine of stage 3, its parameters aside: what templates of stage 3 are made of
 BUCKET = 500000000  # reduce_bucket_size where nobody says it
 
 # Stage 3: the word behind a colon, the key, what it is where nobody says it (0.19.8), and what transformers makes of "auto".
@@ -36,7 +36,7 @@ STAGE3 = {
 }
 # What is kept on the host: the word, whose it is in DeepSpeed's file; from which stage on.
 OFFLOAD = {"optimizer": ("offload_optimizer", 1), "param": ("offload_param", 3)}
-_FLAGS = ("overlap", "paged")  # overlap_comm; pin_memory off
+_FLAGS = ("overlap", "paged", "reentrant")  # overlap_comm; pin_memory off; use_reentrant where layers are recomputed
 
 
 def is_zero(shard):
@@ -44,9 +44,19 @@ def is_zero(shard):
     return bool(shard) and shard.startswith("zero")
 
 
+def is_trace(shard):
+    """Are parameters left out?"""
+    return bool(shard) and shard.startswith(TRACE)
+
+
+def is_reentrant(shard):
+    """Are layers recomputed reentrantly?"""
+    return is_zero(shard) and shard.endswith(":reentrant")
+
+
 def stage(shard):
     """1 to 3; 0: the whole model, or no ZeRO."""
-    if shard == TRACE:
+    if is_trace(shard):
         return 3
     return parse(shard)[0] if is_zero(shard) else 0
 
@@ -89,16 +99,16 @@ def stage3_config(shard, hidden):
 
 def check(knobs, kind):
     """Raises UsageError for what cannot be recorded."""
-    if knobs.shard != TRACE:
+    if knobs.shard not in (TRACE, TRACE + ":reentrant"):
         parse(knobs.shard)
     if kind != "hf":
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME)" % knobs.shard)
-    if knobs.shard not in (WHOLE, TRACE) and (not knobs.ranks or not 1 <= knobs.ranks <= MOST_RANKS):
+    if knobs.shard != WHOLE and not is_trace(knobs.shard) and (not knobs.ranks or not 1 <= knobs.ranks <= MOST_RANKS):
         raise UsageError("--shard %s needs --ranks 1 to %d" % (knobs.shard, MOST_RANKS))
     if knobs.mode != "train" or knobs.ema or knobs.precision not in ("amp-bf16", "bf16"):
         raise UsageError("--shard %s: training in bf16, without a model average, is recorded" % knobs.shard)
-    if knobs.quant and (stage(knobs.shard) == 3 or knobs.quant not in ("nf4", "nf4-dq")):
-        raise UsageError("--shard %s: weights in four bits (nf4, nf4-dq) are recorded with stages 1 and 2" % knobs.shard)
+    if knobs.quant not in (None, "nf4", "nf4-dq"):
+        raise UsageError("--shard %s: of weights in four bits nf4 and nf4-dq are recorded" % knobs.shard)
     if not (knobs.fused_optimizer and knobs.optimizer in ("sgd", "adam", "adamw")):
         raise UsageError("--shard %s: sgd, adam and adamw with --fused-optimizer are recorded" % knobs.shard)
 
@@ -320,7 +330,8 @@ class ZeroScript(Script):
         return handle
 
     def _note(self, tensor, module, tag):
-        if tag != "param" or stage(self.knobs.shard) < 3:
+        # Where weights are in four bits, transformers makes no zero.Init around them: all are on the GPU before the first is partitioned.
+        if tag != "param" or stage(self.knobs.shard) < 3 or self.knobs.quant:
             return super()._note(tensor, module, tag)
         self.elsewhere[id(tensor)] = module
         return self.log.ignore(tensor)

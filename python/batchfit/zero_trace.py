@@ -5,12 +5,15 @@ Which parameters are gathered when depends on sizes and on DeepSpeed's settings;
 and where it gives them back does not. Those places are written down as blocks of one byte that come and go (zero.fetch and
 zero.release, of the forward pass and of one that is computed again; zero.refetch and zero.rerelease of the backward pass; of module
 "root", the whole; zero.external behind a fetch: the parameters of that module, too), and a gradient ends where the engine takes it.
+A weight in four bits that was gathered is there as zero.kept for as long as something holds it: its product's backward pass does.
 src/predict/tape/zero3.c does the rest.
 """
 
+import itertools
 import sys
 
-from . import optimizers
+from . import four_bit, optimizers
+from .events import ID, OP
 from .errors import RecordError
 from .zero import ZeroScript, _shadows
 
@@ -30,6 +33,15 @@ def _replace(owner, name, around):
     call.batchfit_traced = original
     setattr(owner, name, call)
     return lambda: setattr(owner, name, original)
+
+
+def _put_in_order(events):
+    """Frees of zero.kept that follow one another, in the order of what they free: a graph lets go of its nodes in one of its own."""
+    kept = {e[ID] for e in events if e[0] == "a" and e[OP] == "zero.kept"}
+    ordered = []
+    for is_kept, run in itertools.groupby(events, lambda e: e[0] == "f" and e[ID] in kept):
+        ordered += sorted(run) if is_kept else run
+    events[:] = ordered
 
 
 class TraceScript(ZeroScript):
@@ -56,7 +68,11 @@ class TraceScript(ZeroScript):
 
     def _unseen(self, params):
         for param in params:
-            if param.numel() and self.log.event_of(param) is None:
+            if not param.numel() or self.log.event_of(param) is not None:
+                continue
+            if isinstance(param, four_bit.Params4bit):
+                self.log.shadow(param, "zero.kept", self.places[id(param)])
+            else:
                 self.log.ignore(param)
 
     def _fetch(self, original, coordinator, module, forward):
@@ -105,6 +121,7 @@ class TraceScript(ZeroScript):
     def clean(self):
         """DeepSpeed is as it was."""
         super().clean()
+        _put_in_order(self.log.events)
         for put_back in self.undo:
             put_back()
 

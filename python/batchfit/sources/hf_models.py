@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from .. import adapters, build, grpo, kto, loss_words, losses, odds, preference, rewards, shard_words, stubs
+from .. import adapters, build, grpo, kto, loss_words, losses, odds, preference, rewards, shard_words, stubs, zero
 from ..build import to_meta, without_init
 from ..errors import RecordError
 from . import hf_shapes, need
@@ -144,7 +144,7 @@ def load(name, knobs):
     if knobs.model_dtype and (knobs.weights or knobs.adapter):
         _cast(model, getattr(torch, knobs.model_dtype))
     if knobs.checkpointing:
-        model.gradient_checkpointing_enable()
+        model.gradient_checkpointing_enable({"use_reentrant": True} if zero.is_reentrant(knobs.shard) else None)
     is_outside = fused and knobs.shard == shard_words.TUNE
     loss = losses.apply(model, knobs, is_outside) if fused else None
     if pairs:

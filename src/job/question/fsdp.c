@@ -59,16 +59,16 @@ bool question_fsdp_extra(const struct question *q, const struct config_guard *g)
     return str_is(g->what, own_checkpointing) && q->plan.checkpointing;
 }
 
-// What is computed again is then inside of its unit, whatever the version of transformers.
-static bool is_not_reentrant(const struct question *q) {
+enum reentrance question_reentrant(const struct question *q) {
     static const char *const keys[] = {"gradient_checkpointing_kwargs.use_reentrant",
-                                       "use_reentrant_gc", NULL};
+                                       "use_reentrant_gc", "use_reentrant", NULL};
     for (int i = 0; keys[i]; i++) {
         struct config_value v = {0};
         (void)config_get(q->arena, &q->config, str_of(keys[i]), &v, NULL);
-        if (v.type == CONFIG_BOOL && !v.boolean) return true;
+        if (v.type == CONFIG_BOOL) return v.boolean ? REENTRANT : NOT_REENTRANT;
     }
-    return false;
+    // Its use_reentrant_gc is on unless it is told otherwise (hparams/model_args.py).
+    return str_is(q->reading.dialect, "llamafactory") ? REENTRANT : REENTRANCE_UNSAID;
 }
 
 static bool is_extra(const struct config_guard *g) {
@@ -114,6 +114,7 @@ struct str question_fsdp(struct question *q) {
     if (offloads) return plan_offload(q->arena, found, STR("all"));
     bool is_axolotls = str_is(q->reading.dialect, "axolotl") && str_is(found, "fsdp2");
     if (is_axolotls) return str_of(plan_fsdp2_older);
-    bool is_inside = has_own_checkpointing || is_not_reentrant(q);
+    // What is computed again is then inside of its unit, whatever the version of transformers.
+    bool is_inside = has_own_checkpointing || question_reentrant(q) == NOT_REENTRANT;
     return is_inside && str_is(found, "fsdp1") ? str_of(plan_fsdp1_newer) : found;
 }

@@ -71,6 +71,10 @@ bool question_loss_models(const struct question *q, const struct config_guard *g
 // What it is as a shard of a plan, "fsdp2:offload"; empty: it is none, or more than templates have.
 // Its own checkpointing of the layers, which is as transformers', goes into the plan.
 struct str question_fsdp(struct question *q);
+// Whether the config has layers recomputed with use_reentrant=True. transformers' own answer is yes
+// up to 4, and no from 5 on.
+enum reentrance { REENTRANCE_UNSAID, REENTRANT, NOT_REENTRANT };
+enum reentrance question_reentrant(const struct question *q);
 // Which of torch's two a guard says. "": neither, or one of them with more to it: Axolotl makes
 // groups of its own of an adapter's layers.
 const char *question_fsdp_of(const struct question *q, const struct config_guard *g);

@@ -107,6 +107,7 @@ static bool is_zero(const struct plan *p) {
 static struct str shard_text(struct str shard) {
     struct plan_zero zero;
     bool is_made = plan_zero_read(shard, &zero);
+    if (zero.is_reentrant || str_is(shard, "zero3:trace:reentrant")) return STR("zero3 reentrant");
     if ((is_made && zero.stage == 3) || str_is(shard, "zero3:trace")) return STR("zero3");
     if (is_made || str_is(shard, "zero0")) return STR("zero1 or zero2");
     return shard.len > 0 ? shard : STR("none");

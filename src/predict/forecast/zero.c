@@ -78,6 +78,25 @@ static void note_offload(struct arena *a, const struct tape_offload *o, struct f
                         : "");
 }
 
+static void note_bits(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    struct plan_zero zero;
+    const bool stay = plan_zero_read(p->shard, &zero) && !zero.is_reentrant;
+    str_list_format(a, &t->notes,
+                    "weights in four bits are packed as bf16 (bnb_4bit_quant_storage: bfloat16) and "
+                    "loaded whole on every GPU before they are partitioned, as transformers makes "
+                    "no zero.Init around them; their scales stay whole");
+    if (stay && p->checkpointing)
+        str_list_format(a, &t->notes,
+                        "once gathered they stay from forward to backward, as the graph holds them "
+                        "where layers are recomputed with use_reentrant=False (transformers' own "
+                        "from 5 on); with gradient_checkpointing_kwargs: use_reentrant: true (--shard "
+                        "zero3:auto:overlap:reentrant) a layer's go when it has run");
+    else if (!p->checkpointing)
+        str_list_format(a, &t->notes,
+                        "once gathered they stay from forward to backward, as the graph holds them "
+                        "without gradient checkpointing");
+}
+
 static struct str stage3_text(struct arena *a, const struct tape_zero *how) {
     const struct zero3 *z = &how->zero3;
     return str_format(
@@ -101,6 +120,7 @@ void forecast_note_zero(struct forecast *f, const struct plan *p, const struct s
                     STR_ARG(how.stage == 3 ? stage3_text(a, &how) : stage12_text(a, &how)));
     if (how.offload.optimizer != TAPE_ON_GPU || how.offload.params != TAPE_ON_GPU)
         note_offload(a, &how.offload, t);
+    if (p->quant.len > 0 && how.stage == 3) note_bits(a, p, t);
     if (p->fused || how.offload.optimizer != TAPE_ON_GPU) return;
     str_list_format(a, &t->notes,
                     "AdamW is counted as fused, as DeepSpeed's own is: torch's needs up to %.*s "

@@ -26,7 +26,16 @@ bool plan_fsdp1_retains(const struct plan *p) {
 
 struct str plan_recorded_shard(const struct plan *p) {
     bool is_alike = p->adapter.len == 0 || !p->checkpointing;
+    struct plan_zero zero;
+    if (plan_zero_read(p->shard, &zero) && zero.is_reentrant && !plan_zero_keeps_bits(p))
+        return STR("zero3");
     return str_is(p->shard, plan_fsdp1_newer) && is_alike ? STR("fsdp1") : p->shard;
+}
+
+bool plan_zero_keeps_bits(const struct plan *p) {
+    struct plan_zero zero;
+    return plan_zero_read(p->shard, &zero) && zero.stage == 3 && p->quant.len > 0 &&
+           p->checkpointing;
 }
 
 bool plan_is_titan(struct str shard) {
@@ -95,11 +104,13 @@ static bool read_bucket(struct plan_zero *z, struct str text) {
 static bool read_word(struct plan_zero *z, struct str text) {
     if (str_is(text, "overlap")) return z->overlaps = true;
     if (str_is(text, "paged")) return z->is_paged = true;
+    if (str_is(text, "reentrant") && z->stage == 3) return z->is_reentrant = true;
     return read_number(z, text) || read_place(z, text);
 }
 
 static bool is_option(struct str text) {
-    return str_is(text, "overlap") || str_is(text, "paged") || str_find(text, STR("=")) >= 0;
+    static const char *const flags[] = {"overlap", "paged", "reentrant", NULL};
+    return str_is_one_of(text, flags) || str_find(text, STR("=")) >= 0;
 }
 
 bool plan_zero_read(struct str shard, struct plan_zero *ret) {
@@ -144,7 +155,7 @@ struct str plan_offload(struct arena *a, struct str shard, struct str what) {
 
 bool plan_zero_is_same(const struct plan_zero *a, const struct plan_zero *b) {
     bool is_same = a->stage == b->stage && a->bucket == b->bucket && a->overlaps == b->overlaps &&
-                   a->is_paged == b->is_paged;
+                   a->is_paged == b->is_paged && a->is_reentrant == b->is_reentrant;
     for (int i = 0; i < PLAN_ZERO_NUMBERS; i++) is_same &= a->numbers[i] == b->numbers[i];
     for (int i = 0; i < PLAN_OFFLOADS; i++) is_same &= a->places[i] == b->places[i];
     return is_same;

@@ -29,10 +29,10 @@ static const char *const op_names[OPS] = {
     [OP_GATHERED] = "zero.gather", [OP_MESSAGE] = "zero.all_gather",
 };
 enum { LEAST_FOR_DISK = 1 << 20 }; // bytes of a sub-group (swap_tensor/utils.py, MIN_AIO_BYTES)
-enum point { FETCH, RELEASE, REFETCH, RERELEASE, EXTERNAL, POINTS };
+enum point { FETCH, RELEASE, REFETCH, RERELEASE, EXTERNAL, KEPT, POINTS };
 static const char *const point_names[POINTS] = {
     [FETCH] = "zero.fetch",         [RELEASE] = "zero.release",   [REFETCH] = "zero.refetch",
-    [RERELEASE] = "zero.rerelease", [EXTERNAL] = "zero.external",
+    [RERELEASE] = "zero.rerelease", [EXTERNAL] = "zero.external", [KEPT] = "zero.kept",
 };
 
 struct zero3_walk {
@@ -224,12 +224,16 @@ static bool is_away(const struct zero3_walk *z) {
     return z->how->offload.params != TAPE_ON_GPU;
 }
 
-// Each parameter comes to the GPU and is cut; what is trained is brought together then.
+// Each parameter comes to the GPU and is cut; what is trained is brought together then. Around
+// weights in four bits transformers makes no zero.Init: all are there before the first is cut.
 static void put_init(struct zero3_walk *z) {
     struct zero_coordinator *c = &z->c;
+    const bool is_loaded = z->from->header.quant.len > 0;
+    for (int32_t i = 0; is_loaded && i < c->param_count; i++)
+        c->params[i].block = take(z, OP_WHOLE, TAPE_TEMPORARY, 2 * c->params[i].count);
     for (int32_t i = 0; i < c->param_count; i++) {
         struct zero_param *p = &c->params[i];
-        int32_t whole = take(z, OP_WHOLE, TAPE_TEMPORARY, 2 * p->count);
+        int32_t whole = is_loaded ? p->block : take(z, OP_WHOLE, TAPE_TEMPORARY, 2 * p->count);
         if (!is_away(z)) p->block = take(z, OP_SHARD, TAPE_PARAM, 2 * p->part);
         tape_drop(z->to, whole);
     }
@@ -385,6 +389,8 @@ static void copy_alloc(struct zero3_walk *z, int32_t alloc) {
         tape_zero_fetch(&z->c, x->module, point == FETCH, is_backward);
     else if (point == RELEASE || point == RERELEASE)
         tape_zero_release(&z->c, x->module, point == RELEASE);
+    else if (point == KEPT)
+        z->now[alloc] = tape_zero_hold(&z->c, z->only[x->module] - 1);
     else if (point != EXTERNAL && x->tag != TAPE_PARAM)
         z->now[alloc] = tape_put_alloc(z->to, *x);
 }
@@ -392,6 +398,8 @@ static void copy_alloc(struct zero3_walk *z, int32_t alloc) {
 static void copy_free(struct zero3_walk *z, int32_t alloc) {
     if (z->from->allocs[alloc].tag == TAPE_GRADIENT)
         reduce(z, z->gradient[alloc], z->now[alloc]);
+    else if (point_of(z, &z->from->allocs[alloc]) == KEPT)
+        tape_zero_let_go(&z->c, z->now[alloc]);
     else
         tape_drop(z->to, z->now[alloc]);
 }
@@ -462,6 +470,7 @@ static void make_more_room(struct arena *a, struct arena *scratch, struct zero3_
         3 * asked + 2 * z->from->alloc_count + params * (8 * (e.updates + 2) + 3 * e.passes) + 64;
     z->to->events = arena_new(a, struct tape_event, z->from->event_count + 2 * more);
     z->to->allocs = arena_new(a, struct tape_alloc, z->from->alloc_count + more);
+    c->holds = arena_new(scratch, struct zero_hold, z->from->alloc_count + more);
     z->to->event_count = z->to->alloc_count = 0;
 }
 

@@ -72,9 +72,27 @@ static void await(struct zero_coordinator *c, struct zero_param *p) {
     if (--m->waiting == 0) tape_drop(c->to, m->block);
 }
 
+int32_t tape_zero_hold(struct zero_coordinator *c, int32_t param) {
+    const int32_t block = c->params[param].block;
+    if (block != NOT_THERE) c->holds[block].views++;
+    return block;
+}
+
+void tape_zero_let_go(struct zero_coordinator *c, int32_t block) {
+    if (block == NOT_THERE || --c->holds[block].views > 0) return;
+    if (c->holds[block].is_left) tape_drop(c->to, block);
+}
+
+static void leave(struct zero_coordinator *c, int32_t block) {
+    if (block != NOT_THERE && c->holds[block].views > 0)
+        c->holds[block].is_left = true;
+    else
+        tape_drop(c->to, block);
+}
+
 static void release_param(struct zero_coordinator *c, struct zero_param *p) {
     if (p->status != ZERO_HERE || p->user_count > 0) return;
-    tape_drop(c->to, p->block);
+    leave(c, p->block);
     p->block = NOT_THERE;
     p->status = ZERO_AWAY;
     c->there -= p->count;

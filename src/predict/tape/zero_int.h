@@ -55,6 +55,12 @@ struct zero_membership {
     int32_t module, param;
 };
 
+// Of the whole of a parameter: what else looks at it, and whether the engine let go of it.
+struct zero_hold {
+    int32_t views;
+    bool is_left;
+};
+
 struct zero_coordinator {
     const struct tape_zero *how;
     struct tape *to;
@@ -68,6 +74,7 @@ struct zero_coordinator {
     struct zero_message *messages;
     int32_t *sent, message_count, sent_count;
     int32_t *running, running_count; // modules in backward
+    struct zero_hold *holds;         // by copy: of every block there may be
     int32_t *brought;                // parts that came from the host, of a parameter each
     bool is_traced;                  // the pass before was written down, so this one is foreseen
     int32_t step, queue;             // the place, the next use to ask for early
@@ -88,5 +95,8 @@ void tape_zero_fetch(struct zero_coordinator *c, int32_t module, bool is_forward
 void tape_zero_release(struct zero_coordinator *c, int32_t module, bool is_forward);
 void tape_zero_release_left(
     struct zero_coordinator *c); // of modules whose backward pass never ends
+// A view of a parameter's whole, which keeps it after its release; the block that it is of.
+int32_t tape_zero_hold(struct zero_coordinator *c, int32_t param);
+void tape_zero_let_go(struct zero_coordinator *c, int32_t block);
 void tape_zero_release_all(struct zero_coordinator *c);
 void tape_zero_gather_persistent(struct zero_coordinator *c);
