@@ -104,6 +104,10 @@ void buf_add(struct buf *b, struct str s) {
         buf_add_raw(b, s);
 }
 
+void buf_join(struct buf *b, const char *between, struct str s) {
+    buf_format(b, "%s%.*s", b->count > 0 ? between : "", STR_ARG(s));
+}
+
 void buf_byte(struct buf *b, char c) {
     *buf_reserve(b, 1) = c;
     b->count++;
@@ -146,7 +150,6 @@ char *buf_z(struct buf *b) {
 
 struct str str_list_text(struct arena *a, const struct str_list *list) {
     struct buf text = buf_new(a);
-    for (ptrdiff_t i = 0; i < list->count; i++)
-        buf_format(&text, "%s%.*s", i > 0 ? ", " : "", STR_ARG(list->items[i]));
+    for (ptrdiff_t i = 0; i < list->count; i++) buf_join(&text, ", ", list->items[i]);
     return buf_str(&text);
 }

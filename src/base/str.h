@@ -98,5 +98,7 @@ void buf_add_raw(struct buf *b, struct str s); // what is clean, or drawn by us
 void buf_byte(struct buf *b, char c);
 void buf_utf8(struct buf *b, uint32_t c);
 __attribute__((format(printf, 2, 3))) void buf_format(struct buf *b, const char *format, ...);
+// The text, behind `between` where there is something before it: a list, item by item.
+void buf_join(struct buf *b, const char *between, struct str s);
 struct str buf_str(const struct buf *b); // a view of what is there now
 char *buf_z(struct buf *b);              // the same, terminated

@@ -218,7 +218,7 @@ struct str answer_way_text(struct arena *a, struct str way) {
             own = str_format(a, _("batch %.*s(%.*s)"), STR_ARG(str_slice(head, 6, head.len)),
                              STR_ARG(say_str(str_slice(inner, 0, inner.len - 1))));
         }
-        buf_format(&text, "%s%.*s", text.count > 0 ? " + " : "", STR_ARG(own));
+        buf_join(&text, " + ", own);
     }
     return buf_str(&text);
 }

@@ -111,8 +111,8 @@ static bool combine(struct question *q, const struct plan *base,
         if ((bits & more) || ways[i]->is_enough) return false;
         bits |= more;
         apply(base, &ways[i]->plan, &ret->plan);
-        buf_format(&what, "%s%.*s", i > 0 ? " + " : "", STR_ARG(ways[i]->what));
-        buf_format(&cost, "%s%.*s", i > 0 ? "; " : "", STR_ARG(ways[i]->cost));
+        buf_join(&what, " + ", ways[i]->what);
+        buf_join(&cost, "; ", ways[i]->cost);
     }
     ret->what = buf_str(&what);
     ret->cost = buf_str(&cost);

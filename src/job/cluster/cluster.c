@@ -258,7 +258,7 @@ static struct str list_of(const struct cluster *t) {
     struct buf ids = buf_new(t->arena);
     for (ptrdiff_t i = 0; i < t->count; i++) {
         if (!is_waited_for(&t->jobs[i]) || t->jobs[i].id.len == 0) continue;
-        buf_format(&ids, "%s%.*s", ids.count > 0 ? "," : "", STR_ARG(t->jobs[i].id));
+        buf_join(&ids, ",", t->jobs[i].id);
     }
     return buf_str(&ids);
 }

@@ -158,7 +158,7 @@ void grid_engine_values(const struct grid *b, struct launch_values *v) {
     struct buf names = buf_new(b->arena), precisions = buf_new(b->arena);
     const struct grid_space *g = &b->grid;
     for (ptrdiff_t i = 0; b->is_inference && i < g->axes[0].count; i++) {
-        buf_format(&names, "%s%.*s", i ? "," : "", STR_ARG(g->axes[0].values[i]));
+        buf_join(&names, ",", g->axes[0].values[i]);
     }
     for (ptrdiff_t i = 0; i < g->precisions.count; i++) {
         enum plan_precision precision = (enum plan_precision)g->precisions.items[i];

@@ -234,7 +234,7 @@ ptrdiff_t grid_settings(struct arena *a, const struct grid_space *grid,
 }
 
 static void add_part(struct buf *b, struct str text) {
-    buf_format(b, "%s%.*s", b->count > 0 ? ", " : "", STR_ARG(text));
+    buf_join(b, ", ", text);
 }
 
 struct str grid_setting_text(struct arena *a, const struct grid_space *grid,

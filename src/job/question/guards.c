@@ -96,8 +96,7 @@ enum question_whose question_whose(const struct question *q, bool fits, struct s
         is_lower |= lowers(&q->plan, g, false);
         is_another |= fits ? raises(&q->plan, g) : lowers(&q->plan, g, false);
         is_bound &= lowers(&q->plan, g, true);
-        if (str_find(buf_str(&text), g->what) < 0)
-            buf_format(&text, "%s%.*s", text.count > 0 ? ", " : "", STR_ARG(g->what));
+        if (str_find(buf_str(&text), g->what) < 0) buf_join(&text, ", ", g->what);
     }
     if (ret_without) *ret_without = buf_str(&text);
     if (is_another) return is_bound ? QUESTION_OF_MORE : QUESTION_OF_ANOTHER;

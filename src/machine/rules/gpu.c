@@ -252,7 +252,7 @@ bool rules_card_throttled(const struct view *v, struct finding *f) {
     if (!answers(v)) return false;
     for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
         if (isnan(counters[i].seconds)) continue;
-        buf_format(&b, "%s%.*s", b.count ? ", " : "", STR_ARG(counters[i].text));
+        buf_join(&b, ", ", counters[i].text);
         if (counters[i].is_trouble) trouble += counters[i].seconds;
     }
     if (b.count == 0) return false;

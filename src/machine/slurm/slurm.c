@@ -219,7 +219,7 @@ bool slurm_place(struct arena *a, const struct slurm_type *type, int64_t ranks,
         for (ptrdiff_t i = 0; !is_default && i < type->partitions.count; i++) {
             struct str name = type->partitions.items[i];
             if (!has_nodes(type, name, &place)) continue;
-            buf_format(&names, "%s%.*s", names.count > 0 ? "," : "", STR_ARG(name));
+            buf_join(&names, ",", name);
         }
         if (!is_default && names.count == 0) continue;
         place.partitions = buf_str(&names);

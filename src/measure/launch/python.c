@@ -25,7 +25,7 @@ struct str launch_python_own_path(struct arena *a, struct str folders) {
     struct buf b = buf_new(a);
     while (rest.p) {
         struct str folder = str_cut(&rest, ':');
-        if (folder.len > 0) buf_format(&b, "%s%.*s", b.count > 0 ? ":" : "", STR_ARG(folder));
+        if (folder.len > 0) buf_join(&b, ":", folder);
     }
     return str_copy(a, buf_str(&b));
 }

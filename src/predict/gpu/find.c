@@ -270,7 +270,7 @@ static int not_found(struct arena *a, const struct gpu_catalogue *c, struct str 
     for (ptrdiff_t i = 0; i < c->count; i++) {
         near_offer(&near, c->gpus[i].key);
         if (!name->gb || compare(&c->gpus[i], &without_memory) >= SHORTHAND) continue;
-        buf_format(&variants, "%s%.*s", variants.count ? ", " : "", STR_ARG(c->gpus[i].key));
+        buf_join(&variants, ", ", c->gpus[i].key);
     }
     fail_set(why, FAIL_INPUT, "no GPU \"%.*s\" in the catalogue", STR_ARG(typed));
     if (variants.count) {

@@ -62,7 +62,7 @@ static int no_provider(struct arena *a, const struct gpu_prices *prices, struct 
     for (ptrdiff_t i = 0; i < prices->count; i++) {
         struct str name = prices->items[i].provider;
         if (i > 0 && str_equal(name, prices->items[i - 1].provider)) continue;
-        buf_format(&all, "%s%.*s", all.count > 0 ? ", " : "", STR_ARG(name));
+        buf_join(&all, ", ", name);
     }
     fail_set(why, FAIL_USAGE, "--cost %.*s: neither a provider nor a price", STR_ARG(provider));
     return fail_hint(why, "%.*s; or USD per GPU hour, such as 1.29", STR_ARG(buf_str(&all)));
@@ -78,7 +78,7 @@ int gpu_price_find(struct arena *a, const struct gpu_prices *prices, struct str 
             *ret_price = p;
             return 0;
         }
-        buf_format(&has, "%s%.*s", has.count > 0 ? ", " : "", STR_ARG(p->card));
+        buf_join(&has, ", ", p->card);
     }
     if (has.count == 0) return no_provider(a, prices, provider, why);
     fail_set(why, FAIL_INPUT, "no price for '%.*s' at %.*s", STR_ARG(card), STR_ARG(provider));

@@ -57,7 +57,7 @@ struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, struc
     for (struct str rest = targets; rest.p;) {
         struct str name = str_trim(str_cut(&rest, ','));
         if (!str_is_made_of(name, "-_.")) return (struct str){0};
-        buf_format(&names, "%s%.*s", names.count > 0 ? "," : "", STR_ARG(name));
+        buf_join(&names, ",", name);
     }
     struct str ordered = in_order(a, buf_str(&names));
     bool is_all = is_every(ordered);

@@ -119,7 +119,7 @@ static struct str renamed(struct arena *a, struct str names, struct str otherwis
     while (names.p) {
         const struct str name = str_cut(&names, ',');
         const struct str said = here.len > 0 && str_equal(name, there) ? here : name;
-        buf_format(&text, "%s%.*s", text.count > 0 ? "," : "", STR_ARG(said));
+        buf_join(&text, ",", said);
     }
     return buf_str(&text);
 }
@@ -144,7 +144,7 @@ bool config_reader_names(struct reader *r, struct str places, struct config_valu
     struct match last = {0};
     while (places.len > 0) {
         const struct str names = names_of(r, str_cut(&places, ' '), &last);
-        if (names.len > 0) buf_format(&text, "%s%.*s", text.count > 0 ? "," : "", STR_ARG(names));
+        if (names.len > 0) buf_join(&text, ",", names);
     }
     if (text.count == 0 || !last.place.value) return false;
     *ret_value = config_value_of(r->arena, r->config, &last.place, last.path);

@@ -24,8 +24,7 @@ static struct str setting_of(struct arena *a, json_t *row) {
         buf_format(&text, "%s%lld worker%s", text.count > 0 ? ", " : "", (long long)workers,
                    workers == 1 ? "" : "s");
     }
-    if (precision.len > 0)
-        buf_format(&text, "%s%.*s", text.count > 0 ? ", " : "", STR_ARG(precision));
+    if (precision.len > 0) buf_join(&text, ", ", precision);
     json_object_foreach(axes, name, value) {
         buf_format(&text, "%s%s=%s", text.count > 0 ? ", " : "", name, json_string_value(value));
     }

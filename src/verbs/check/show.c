@@ -124,7 +124,7 @@ static struct str subject(const struct check *c, const struct finding *f) {
 static void add_finding(const struct check *c, struct show_table *t, const struct finding *f) {
     struct buf b = buf_new(c->arena);
     if (f->value.len > 0) buf_format(&b, "%.*s", STR_ARG(f->value));
-    if (f->evidence.len > 0) buf_format(&b, "%s%.*s", b.count ? ": " : "", STR_ARG(f->evidence));
+    if (f->evidence.len > 0) buf_join(&b, ": ", f->evidence);
     show_table_cell(t, tones[f->severity], str_of(finding_severity_name(f->severity)));
     show_table_cell(t, SHOW_PLAIN, subject(c, f));
     show_table_cell(t, SHOW_STRONG, str_of(f->what));

@@ -146,8 +146,7 @@ static struct str too_small(const struct fit_cloud *c) {
     }
     for (ptrdiff_t i = 0; c->is_named && i < c->count; i++) {
         if (c->rows[i].fits) continue;
-        buf_format(&names, "%s%.*s", names.count > 0 ? ", " : "",
-                   STR_ARG(show_gpu_name(c->rows[i].card.gpu.name)));
+        buf_join(&names, ", ", show_gpu_name(c->rows[i].card.gpu.name));
     }
     return buf_str(&names);
 }
