@@ -26,6 +26,7 @@ struct finding {
     const struct question_gpus *cards;
     void (*set)(struct arena *a, struct plan *p, int64_t value);
     int64_t batch;
+    int64_t each; // samples of a GPU in a step, of --find gpus; 0: those of all GPUs are kept
 };
 
 static void set_tokens(struct arena *a, struct plan *p, int64_t value) {
@@ -35,6 +36,13 @@ static void set_tokens(struct arena *a, struct plan *p, int64_t value) {
 static void set_gpus(struct arena *a, struct plan *p, int64_t value) {
     (void)a;
     p->ranks = value;
+}
+// Where nobody says over how many GPUs a step's samples are, each has as many as before.
+static int64_t effective(const struct finding *f, int64_t ranks) {
+    return f->each > 0 ? f->each * ranks : f->q->effective;
+}
+static bool divides(const struct finding *f, int64_t ranks) {
+    return effective(f, ranks) % (f->batch * ranks) == 0;
 }
 // On the layers that are asked for.
 static void set_rank(struct arena *a, struct plan *p, int64_t value) {
@@ -52,9 +60,9 @@ static int fits(const struct finding *f, int64_t value, struct fail *why) {
     struct forecast forecast;
     struct plan plan = f->q->plan;
     f->set(f->q->arena, &plan, value);
-    if (f->q->effective % (f->batch * plan.ranks) != 0) return 0;
+    if (!divides(f, plan.ranks)) return 0;
     plan.batch = f->batch;
-    plan.accumulation = plan_accumulation(f->q->effective, f->batch, plan.ranks);
+    plan.accumulation = plan_accumulation(effective(f, plan.ranks), f->batch, plan.ranks);
     int rc = forecast_open(&f->q->tape_cache, &plan, &forecast, why);
     if (rc < 0) return rc;
     if (!forecast.shape) {
@@ -104,21 +112,44 @@ static int find_tokens(const struct finding *f, struct fail *why) {
     return 0;
 }
 
+static int no_shard(int code, struct fail *why) {
+    fail_set(why, code, "--find gpus: GPUs that share no weights need as much each");
+    return fail_hint(why, "say how they share them: --shard fsdp2");
+}
+
+// The next number of ranks, of which each may be several GPUs.
+static int64_t after(int64_t ranks, int64_t split) {
+    if (ranks * split < NODE) return ranks + 1;
+    return ranks + (split < NODE ? NODE / split : 1);
+}
+
 // A number of GPUs that does not divide the effective batch is none.
 static int find_gpus(const struct finding *f, struct fail *why) {
     struct question *q = f->q;
+    const int64_t split = q->plan.tensor_parallel > 1 ? q->plan.tensor_parallel : 1;
+    int64_t tried = 0;
     int rc = 0;
-    for (int64_t n = 2; n <= GPUS_MOST; n += n < NODE ? 1 : NODE) {
+    if (q->plan.shard.len == 0) return no_shard(FAIL_INPUT, why);
+    for (int64_t n = 2; rc == 0 && n * split <= GPUS_MOST; n = after(n, split)) {
+        if (!divides(f, n)) continue;
         rc = fits(f, n, why);
         if (rc < 0) return rc;
-        q->plan.ranks = n;
-        if (rc == 0) continue;
-        question_say(q, "the fewest GPUs on which batch %lld fits: %lld", (long long)f->batch,
-                     (long long)n);
-        return 0;
+        tried = n;
     }
-    question_say(q, "batch %lld fits with the margin free on no number of GPUs up to %d",
-                 (long long)f->batch, GPUS_MOST);
+    if (tried == 0)
+        return fail_set(why, FAIL_INPUT,
+                        "--find gpus: no number of them divides the effective batch %lld at batch "
+                        "%lld",
+                        (long long)q->effective, (long long)f->batch);
+    q->effective = effective(f, tried);
+    q->plan.ranks = tried;
+    if (rc > 0)
+        question_say(q, "the fewest GPUs on which batch %lld fits: %lld", (long long)f->batch,
+                     (long long)(tried * split));
+    else
+        question_say(q, "batch %lld fits with the margin free on no number of GPUs up to %d%s",
+                     (long long)f->batch, GPUS_MOST,
+                     f->each > 0 || q->effective == 0 ? "" : " that divides the effective batch");
     return 0;
 }
 
@@ -177,11 +208,9 @@ static int check_tokens(struct question_options *q, struct fail *why) {
 static int check_gpus(struct question_options *q, struct fail *why) {
     if (q->ranks > 0)
         return fail_set(why, FAIL_USAGE, "--find gpus: beside %lld of them", (long long)q->ranks);
-    if (!q->shard) {
-        fail_set(why, FAIL_USAGE, "--find gpus: GPUs that share no weights need as much each");
-        return fail_hint(why, "say how they share them: --shard fsdp2");
-    }
-    q->ranks = 2;
+    if (!q->shard && !q->config) return no_shard(FAIL_USAGE, why);
+    q->ranks = 2; // until they are found
+    q->ranks_are_open = true;
     return 0;
 }
 
@@ -228,6 +257,20 @@ int choice_find_check(struct choice_options *o, struct fail *why) {
     return finds[found].check(&o->q, why);
 }
 
+// What a step has of a config's samples while the GPUs change: as many in all, where it says their
+// number or that of the GPUs that it is for, else as many a GPU.
+static void keep_effective(struct finding *f) {
+    struct question *q = f->q;
+    struct config_batches own, twice;
+    if (!q->has_config || q->effective <= 0 || q->effective != q->batches.effective) return;
+    if (config_batches(q->arena, &q->reading, 0, &own, NULL) < 0) return;
+    if (config_batches(q->arena, &q->reading, 2 * own.ranks, &twice, NULL) < 0) return;
+    if (q->reading.values[CONFIG_RANKS].type == CONFIG_INT || own.effective == twice.effective)
+        q->effective = own.effective;
+    else
+        f->each = own.effective / own.ranks;
+}
+
 int choice_find(struct question *q, const char *what, const struct question_gpus *cards,
                 struct fail *why) {
     if (!what) return 0;
@@ -237,6 +280,7 @@ int choice_find(struct question *q, const char *what, const struct question_gpus
         return fail_set(why, FAIL_INPUT, "--find lora: %.*s trains no LoRA", STR_ARG(q->path));
     struct finding f = {q, cards, finds[found].set, q->plan.batch > 0 ? q->plan.batch : least};
     q->range = (struct plan_range){f.batch, f.batch, 1, q->plan.batch};
+    if (finds[found].set == set_gpus) keep_effective(&f);
     int rc = finds[found].find(&f, why);
     if (rc == 0 && q->has_config)
         question_say(q,

@@ -23,6 +23,7 @@ struct question_options {
     int64_t overhead_bytes, others_bytes, host_bytes;
     bool model_is_optional;               // no option: trials need none
     bool gpus_in_all;                     // no option: ranks has all GPUs (--gpus 8xh100)
+    bool ranks_are_open;                  // their number is what is asked for
     bool is_measured;                     // no option: trials answer, whatever the config asks for
     const struct question_source *source; // no option: what the config is read from; NULL: files
     // No option: a question with the same tape and allocator options, whose tables and tapes are

@@ -301,9 +301,10 @@ static bool is_counted_newer(struct question *q) {
 }
 
 // What the config alone asks for is counted if it can be.
-static void check_config(struct question *q) {
+static void check_config(struct question *q, bool has_gpus) {
     struct fail unserved = {0};
     const char *why = "the config does not say over how many GPUs (--gpus 8xh100, or --ranks 8)";
+    if (has_gpus) why = "one rank has all of them, so that nobody shares its weights";
     if (q->plan.model.len == 0) why = "no model is named";
     if (q->plan.model.len > 0 && (q->plan.ranks > 1 || is_enough_alone(q))) {
         if (is_counted(q, &unserved) || is_counted_newer(q)) {
@@ -323,7 +324,7 @@ static void check_config(struct question *q) {
 
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why) {
     if (!o->shard) question_titan_groups(q);
-    if (q->plan.shard.len > 0 && !o->shard && !o->tape) check_config(q);
+    if (q->plan.shard.len > 0 && !o->shard && !o->tape) check_config(q, o->ranks > 1);
     if (q->plan.shard.len > 0 && q->plan.ranks <= 1 && is_enough_alone(q))
         str_list_add(q->arena, &q->notes,
                      STR("counted on one GPU; more share what it holds: --gpus 8xh100, or "

@@ -68,20 +68,36 @@ void config_reader_both_types(struct reader *r) {
                          STR_ARG(fp16->match.path));
 }
 
+enum { SPLITS = 6 };
+
+// Degrees of what splits a sample, of which those of data parallelism are what is left; by the
+// dialect that a trainer's begin with.
+static const struct {
+    const char *dialect;
+    const char *places[SPLITS];
+} splits[] = {
+    // distributed/parallel_dims.py
+    {"torchtitan",
+     {"parallelism.tensor_parallel_degree", "parallelism.pipeline_parallel_degree",
+      "parallelism.context_parallel_degree"}},
+    // utils/distributed.py; the degree of sequences is what its context's was called before
+    {"axolotl", {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree"}},
+    {"swift", {"sequence_parallel_size"}},
+    // accelerate's, in its own file and in TrainingArguments
+    {"",
+     {"**.parallelism_config_tp_size", "**.parallelism_config_cp_size",
+      "**.parallelism_config_sp_size", "**.parallelism_config.tp_size",
+      "**.parallelism_config.cp_size", "**.parallelism_config.sp_size"}},
+};
+
 void config_reader_sharing(struct reader *r) {
-    static const char *const accelerates[] = {"**.parallelism_config_tp_size",
-                                              "**.parallelism_config_cp_size",
-                                              "**.parallelism_config_sp_size", NULL};
-    // distributed/parallel_dims.py: those of data parallelism are what is left of all.
-    static const char *const titans[] = {"parallelism.tensor_parallel_degree",
-                                         "parallelism.pipeline_parallel_degree",
-                                         "parallelism.context_parallel_degree", NULL};
-    const bool is_titan = str_starts(r->dialect->id, STR("torchtitan"));
-    const char *const *places = is_titan ? titans : accelerates;
+    int trainer = 0;
+    while (!str_starts(r->dialect->id, str_of(splits[trainer].dialect))) trainer++;
+    const char *const *places = splits[trainer].places;
     struct config_value *ranks = &r->reading->values[CONFIG_RANKS];
     int64_t *by = &r->reading->sharing;
     *by = 1;
-    for (int i = 0; places[i]; i++) {
+    for (int i = 0; i < SPLITS && places[i]; i++) {
         struct matches m = {0};
         config_scope_find(&r->scope, str_of(places[i]), &m);
         if (m.count == 0) continue;
