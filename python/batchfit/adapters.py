@@ -66,7 +66,7 @@ def _quantize(model, knobs, peft):
     if is_torchtunes:
         torchao_nf4.quantize(model, kept, _compute_dtype(knobs))
     else:
-        is_gathered = knobs.shard and zero.stage(knobs.shard) in (0, 3) and knobs.shard != zero.WHOLE  # then they are stored as what they are gathered with
+        is_gathered = knobs.shard and (not zero.is_zero(knobs.shard) or zero.stage(knobs.shard) == 3)  # then they are stored as what they are gathered with
         four_bit.quantize(model, kept, _compute_dtype(knobs), "-dq" in knobs.quant, storage=torch.bfloat16 if is_gathered else torch.uint8,
                           is_sharded=bool(knobs.shard))
     is_own = is_torchtunes or is_in_bf16(knobs.adapter)  # nobody who builds his own adapter prepares

@@ -23,7 +23,7 @@ from .sharded import Event, Handle
 from .sources import need
 
 WHOLE = "zero0"  # the model as the engine casts it, on one GPU: what templates of stages 1 and 2 are made of
-TRACE = "zero3:trace"  # and with ":reentrant": the model under the engine of stage 3, its parameters aside: what templates of stage 3 are made of
+TRACE = "zero3:trace"  # and with ":reentrant": the model under the engine of stage 3, its parameters aside, for templates of stage 3
 BUCKET = 500000000  # reduce_bucket_size where nobody says it
 
 # Stage 3: the word behind a colon, the key, what it is where nobody says it (0.19.8), and what transformers makes of "auto".
@@ -51,7 +51,7 @@ def is_trace(shard):
 
 def is_reentrant(shard):
     """Are layers recomputed reentrantly?"""
-    return is_zero(shard) and shard.endswith(":reentrant")
+    return is_zero(shard) and "reentrant" in shard.split(":")
 
 
 def stage(shard):
@@ -107,7 +107,7 @@ def check(knobs, kind):
         raise UsageError("--shard %s needs --ranks 1 to %d" % (knobs.shard, MOST_RANKS))
     if knobs.mode != "train" or knobs.ema or knobs.precision not in ("amp-bf16", "bf16"):
         raise UsageError("--shard %s: training in bf16, without a model average, is recorded" % knobs.shard)
-    if knobs.quant not in (None, "nf4", "nf4-dq"):
+    if knobs.quant and knobs.quant not in ("nf4", "nf4-dq"):
         raise UsageError("--shard %s: of weights in four bits nf4 and nf4-dq are recorded" % knobs.shard)
     if not (knobs.fused_optimizer and knobs.optimizer in ("sgd", "adam", "adamw")):
         raise UsageError("--shard %s: sgd, adam and adamw with --fused-optimizer are recorded" % knobs.shard)
