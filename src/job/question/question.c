@@ -345,7 +345,7 @@ static int fill_batches(struct question *q, const struct question_options *o, st
 static void take_tapes(struct question *q, const struct question *like) {
     q->tape_cache = like->tape_cache;
     q->tape_cache.store = &q->store;
-    q->tape_cache.own_name = (struct str){0};
+    q->tape_cache.own_name = q->tape_cache.own_recorded = (struct str){0};
     q->tape_cache.own_shape = NULL;
     q->tape_cache.capacity = q->tape_cache.count;
 }
