@@ -311,3 +311,18 @@ int forecast_remedies(struct forecast *f, const struct forecast_card *card, int6
     if (rc == 0) *ret_remedies = list;
     return rc;
 }
+
+// Where the peak is when states are made, or the host has them, recomputation saves nothing alone.
+void forecast_remedies_beside(struct forecast *f, struct forecast_remedies *ret_remedies) {
+    struct forecast_remedies list = {0};
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++) {
+        const struct remedy *row = &remedies[i];
+        struct plan plan = f->plan;
+        bool recomputes =
+            row->apply == use_checkpointing || row->apply == use_liger_and_checkpointing;
+        if (!recomputes || !row->apply(&(struct change){f->arena, &plan, NULL, row})) continue;
+        *arena_push(f->arena, &list.items, &list.count, &list.capacity) = (struct forecast_remedy){
+            .what = str_of(row->what), .cost = str_of(row->cost), .plan = plan};
+    }
+    *ret_remedies = list;
+}
