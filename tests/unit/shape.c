@@ -101,8 +101,11 @@ static const struct {
      "3 heads do not share 2 kv heads"},
     {"{\"model_type\": \"mixtral\", \"hidden_size\": 4, \"num_hidden_layers\": 1, "
      "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9, "
-     "\"num_local_experts\": 2, \"num_experts_per_tok\": 3}",
+     "\"num_key_value_heads\": 2, \"num_local_experts\": 2, \"num_experts_per_tok\": 3}",
      "3 experts of a token, of 2"},
+    {"{\"model_type\": \"mixtral\", \"hidden_size\": 4, \"num_hidden_layers\": 1, "
+     "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9}",
+     "no num_key_value_heads: transformers takes 8 for a mixtral"},
     {"{\"model_type\": \"mixtral\", \"hidden_size\": 4, \"num_hidden_layers\": 1, "
      "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9, "
      "\"num_local_experts\": 0}",

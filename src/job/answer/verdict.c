@@ -217,6 +217,8 @@ struct str answer_way_text(struct arena *a, struct str way) {
         if (own.p == part.p && str_starts(part, STR("batch ")) && str_ends(part, STR(")"))) {
             own = str_format(a, _("batch %.*s(%.*s)"), STR_ARG(str_slice(head, 6, head.len)),
                              STR_ARG(say_str(str_slice(inner, 0, inner.len - 1))));
+        } else if (own.p == part.p && str_ends(part, STR(")"))) { // "LoRA of rank 16 (amp-bf16)"
+            own = str_format(a, "%.*s (%.*s", STR_ARG(say_str(str_trim(head))), STR_ARG(inner));
         }
         buf_join(&text, " + ", own);
     }

@@ -208,14 +208,33 @@ static bool add_combinations(struct question *q, const struct answer *answer,
     return false;
 }
 
+static bool has_way(const struct forecast_remedies *list, struct str what) {
+    ptrdiff_t i = 0;
+    while (i < list->count && !str_equal(list->items[i].what, what)) i++;
+    return i < list->count;
+}
+
+// With what saves nothing alone, where all that does is not enough.
+static void combine_more(struct question *q, struct answer *answer,
+                         const struct forecast_remedies *single, struct forecast_remedies *list) {
+    struct forecast_remedies beside, more = {0};
+    forecast_remedies_beside(&answer->forecast, &beside);
+    for (ptrdiff_t i = 0; i < beside.count; i++)
+        if (!has_way(single, beside.items[i].what)) add(q, &more, &beside.items[i]);
+    if (more.count == 0) return;
+    for (ptrdiff_t i = 0; i < single->count; i++) add(q, &more, &single->items[i]);
+    add_combinations(q, answer, &more, list);
+}
+
 // The host's memory is asked for where nothing else is enough.
-static void combine_ways(struct question *q, const struct answer *answer,
+static void combine_ways(struct question *q, struct answer *answer,
                          const struct forecast_remedies *single, struct forecast_remedies *list) {
     struct forecast_remedies here = {0};
     for (ptrdiff_t i = 0; i < single->count; i++)
         if (!single->items[i].is_offload) add(q, &here, &single->items[i]);
-    if (add_combinations(q, answer, &here, list) || here.count == single->count) return;
-    add_combinations(q, answer, single, list);
+    if (add_combinations(q, answer, &here, list)) return;
+    if (here.count < single->count && add_combinations(q, answer, single, list)) return;
+    combine_more(q, answer, single, list);
 }
 
 // --- More GPUs -----------------------------------------------------------------------------------

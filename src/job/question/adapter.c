@@ -124,8 +124,8 @@ int question_adapter(struct question *q, const struct question_options *o, struc
     int rc = 0;
     if (q->plan.inference) return 0;
     if (o->lora) rc = take_option(q, o->lora, why);
-    if (rc == 0 && o->quant) rc = take_quant(q, o->quant, why);
     if (rc == 0) take_config(q);
+    if (rc == 0 && o->quant) rc = take_quant(q, o->quant, why); // over the config's adapter, too
     q->plan.is_torchtunes = str_is(q->reading.dialect, "torchtune");
     return rc;
 }
@@ -182,6 +182,8 @@ static void name_every_layer(struct question *q) {
     if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) == 0 && shape)
         layers = shape_linear(q->tape_cache.shapes, shape);
     if (layers.len > 0) drop_slips(q, shape, layers);
+    // What all-linear is beside the names of layers is more than these where there are experts.
+    if (shape && shape->experts > 0) return;
     q->plan.adapter = plan_adapter_short(q->arena, q->plan.adapter, layers);
 }
 

@@ -5,6 +5,7 @@
 
 // data/dialects.tsv
 static const char beside_adapter[] = "embedding and head trained in full beside the adapter";
+static const char wide[] = "frozen weights in fp32"; // AutoTrain's without quantisation, too
 
 static bool is_compile(const struct config_guard *g) {
     return str_is(g->kind, "compile");
@@ -51,10 +52,28 @@ static bool lowers(const struct plan *p, const struct config_guard *g, bool sure
     if (str_is(g->kind, "sharding")) return p->shard.len == 0;
     if (str_is(g->kind, "offload") || str_is(g->kind, "fused")) return true;
     if (surely) return false;
-    if (str_is(g->kind, "quantisation")) return p->quant.len == 0;
+    if (str_is(g->kind, "quantisation")) return p->quant.len == 0 && !str_is(g->what, wide);
     bool is_of_states =
         str_is(g->kind, "parallel") || str_is(g->kind, "optimizer") || str_is(g->kind, "settings");
     return is_of_states || (is_adapter && p->adapter.len == 0);
+}
+
+static bool has_word(struct str text, const char *word) {
+    const struct str wanted = str_of(word);
+    for (ptrdiff_t i = 0; i + wanted.len <= text.len; i++)
+        if (str_equal_nocase(str_slice(text, i, i + wanted.len), wanted)) return true;
+    return false;
+}
+
+// Frozen weights in few bits are fewer bytes, but peft casts all that is not quantised to fp32, so
+// that activations are fp32, too (utils/other.py, prepare_model_for_kbit_training): which of the
+// two is more is not known. It leaves what these methods quantise as it is.
+static bool is_cast_beside(const struct plan *p, const struct config_guard *g) {
+    static const char *const left[] = {"gptq", "aqlm", "eetq", "hqq", "torchao"};
+    if (!str_is(g->kind, "quantisation") || p->adapter.len == 0 || p->quant.len > 0) return false;
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        if (has_word(g->what, left[i]) || has_word(g->value, left[i])) return false;
+    return true;
 }
 
 // Models beside the one that is trained, states that AdamW has not, pairs of texts, all scores of
@@ -66,6 +85,7 @@ static bool raises(const struct plan *p, const struct config_guard *g) {
                                         "states",    "settings",     "recomputation", NULL};
     bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
     if (str_is(g->kind, "sharding")) return p->shard.len > 0;
+    if (is_cast_beside(p, g)) return true;
     return is_adapter ? p->adapter.len > 0 : str_is_one_of(g->kind, kinds);
 }
 

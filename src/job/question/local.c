@@ -95,6 +95,45 @@ struct found {
     struct shape shape;
 };
 
+// "lab", "./lab/" and "lab/config.json" are one model.
+static struct str bare_path(struct str path) {
+    static const struct str file = {"/config.json", 12};
+    if (str_starts(path, STR("./"))) path = str_slice(path, 2, path.len);
+    while (path.len > 1 && str_ends(path, STR("/"))) path.len--;
+    if (str_ends(path, file)) path.len -= file.len;
+    return path;
+}
+
+// Whether a tape may be of so many parameters beside those of an adapter, whose parts are as high
+// as its rank beside each layer; four bits are counted two at a time, a GPU's part alone. A path
+// may be of another model by now.
+static bool is_as_large(const struct tape_header *h, const struct shape *s) {
+    const double all = (double)s->parameters, experts = (double)(s->experts > 0 ? s->experts : 1);
+    const double inner = (double)s->intermediate + (double)s->expert_intermediate;
+    const double heads = (double)(s->heads * s->head_dim), wide = (double)s->hidden;
+    const double rank = h->adapter.len > 0 ? (double)plan_adapter_rank(h->adapter) : 0;
+    const double adapter =
+        rank * (double)s->layers * (4 * (wide + heads) + experts * 3 * (wide + inner));
+    double least = all / (h->quant.len > 0 ? 2 : 1);
+    if (h->ranks > 1) least /= (double)h->ranks;
+    return (double)h->parameters >= least * (1 - parameters_alike) &&
+           (double)h->parameters <= all * (1 + parameters_alike) + adapter;
+}
+
+// The model that was recorded of it, as the command that says so calls it; empty: none.
+static struct str recording_of(const struct question *q, const struct found *f) {
+    const struct str model = bare_path(f->model), source = bare_path(f->source);
+    for (ptrdiff_t i = 0; i < q->store.count; i++) {
+        const struct tape_header *h = &tape_store_at(&q->store, i)->header;
+        struct str name = h->model, library = str_cut(&name, ':');
+        if (!name.p || !str_is(library, "hf")) continue;
+        name = bare_path(name);
+        if (!str_equal(name, model) && !str_equal(name, source)) continue;
+        if (f->shape.parameters == 0 || is_as_large(h, &f->shape)) return h->model;
+    }
+    return (struct str){0};
+}
+
 // Weights in few bits are a training's where an adapter is over them and the plan has a word for
 // them; else they are not modelled, which the config's own words may have said already.
 static void take_quant(struct question *q, const struct found *f) {
@@ -113,10 +152,10 @@ static void take_quant(struct question *q, const struct found *f) {
             .kind = STR("quantisation"), .what = quant, .path = STR("model"), .value = f->model});
 }
 
-// By a template, or by the tape of a model of that shape.
+// By its own tape or a template, or by the tape of a model of that shape.
 static int take(struct question *q, const struct shape_table *shapes, struct found *f,
                 bool is_optional, struct fail *why) {
-    struct str recorded = alike(q, shapes, &f->shape);
+    struct str recorded = alike(q, shapes, &f->shape), own = recording_of(q, f);
     const struct shape *covered;
     q->shape = f->shape;
     q->tape_cache.own_name = f->model;
@@ -124,11 +163,13 @@ static int take(struct question *q, const struct shape_table *shapes, struct fou
     int rc = forecast_shape(&q->tape_cache, f->model, &covered, why);
     if (rc < 0) return rc;
     take_quant(q, f);
-    if (covered && (recorded.len == 0 || q->plan.adapter.len > 0)) {
+    if (covered && (recorded.len == 0 || own.len > 0 || q->plan.adapter.len > 0)) {
+        q->tape_cache.own_recorded = own;
         str_list_format(q->arena, &q->notes, "%.*s", STR_ARG(f->is));
         q->plan.model = f->model;
         return 0;
     }
+    if (own.len > 0) recorded = own;
     if (recorded.len == 0) {
         struct str what = str_format(q->arena, "%.*s, which has no tape", STR_ARG(f->is));
         return say_unknown(q, what, record_it(q->arena, f->source), is_optional, why);

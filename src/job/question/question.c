@@ -345,7 +345,7 @@ static int fill_batches(struct question *q, const struct question_options *o, st
 static void take_tapes(struct question *q, const struct question *like) {
     q->tape_cache = like->tape_cache;
     q->tape_cache.store = &q->store;
-    q->tape_cache.own_name = (struct str){0};
+    q->tape_cache.own_name = q->tape_cache.own_recorded = (struct str){0};
     q->tape_cache.own_shape = NULL;
     q->tape_cache.capacity = q->tape_cache.count;
 }
@@ -373,7 +373,7 @@ static void take_unsaid_precision(struct question *q, const struct question_opti
     q->precision_is_open = !o->is_measured && !q->plan.inference;
     if (!question_is_of_bf16(q)) return;
     q->precision_is_open = false;
-    bool is_fsdp = plan_fsdp(q->plan.shard) > 0;
+    bool is_fsdp = plan_fsdp(q->plan.shard) > 0 || plan_is_titan(q->plan.shard);
     bool is_whole = q->plan.shard.len == 0 || plan_is_tune(q->plan.shard);
     q->plan.precision = is_whole ? PLAN_BF16 : PLAN_AMP_BF16;
     const char *what = is_fsdp     ? "bf16 is computed with over shards in fp32 (amp-bf16)"

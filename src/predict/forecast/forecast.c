@@ -97,7 +97,8 @@ static int find_tape(struct forecast *f, const struct plan *p, bool is_single,
     bool may_be_filled = f->shape && (!p->inference || writes_on);
     int rc = 0;
     bool has_tapes = !str_equal(f->model.name, f->cache->unrecorded);
-    if (!forecast_is_own(f->cache, p->model) && has_tapes)
+    bool is_unrecorded = forecast_is_own(f->cache, p->model) && f->cache->own_recorded.len == 0;
+    if (!is_unrecorded && has_tapes)
         t->entry = forecast_match(f->cache->store, p, &f->model, &obstacle);
     if (!t->entry && !obstacle) f->cache->unrecorded = f->model.name;
     if (t->entry) rc = load_recording(f, p, t, why);
@@ -207,7 +208,9 @@ int forecast_open(struct forecast_cache *cache, const struct plan *plan,
         if (is_own) return fail_set(why, FAIL_INPUT, "%.*s: no template", STR_ARG(plan->model));
         return forecast_find_model(f.arena, cache->store, plan->model, &f.model, why);
     }
-    if (found < 0) {
+    if (is_own && cache->own_recorded.len > 0) {
+        f.model = (struct forecast_model){.name = cache->own_recorded};
+    } else if (found < 0) {
         // A builder of torchtune's is recorded by the model whose shape it has.
         bool is_like = is_own && f.shape->ids.len > 0;
         struct str name = is_like ? shape_id(f.shape) : plan->model;

@@ -50,6 +50,7 @@ struct forecast_cache {
     // A model that is a file of the user's own: as the plan calls it, and its shape.
     struct str own_name;
     const struct shape *own_shape;
+    struct str own_recorded;          // the model of the store that was recorded of it; empty: none
     const char *templates;            // the folder of templates; NULL: those shipped
     struct forecast_family *families; // both are made when first asked
     struct shape_table *shapes;
@@ -201,3 +202,5 @@ struct forecast_remedies {
 int forecast_remedies(struct forecast *f, const struct forecast_card *card, int64_t batch,
                       int64_t accumulation, struct forecast_remedies *ret_remedies,
                       struct fail *why);
+// What a plan can be changed in besides: it need not save anything alone, and has no figures.
+void forecast_remedies_beside(struct forecast *f, struct forecast_remedies *ret_remedies);

@@ -139,6 +139,12 @@ static bool use_optimizer(struct forecast_cache *cache, const struct forecast_lo
                           l->values[TAPE_DIM_HIDDEN], bytes, made);
 }
 
+static int64_t width_of_heads(const struct forecast_loaded *l) {
+    int64_t width = l->values[TAPE_DIM_HEAD_SIZE];
+    width *= l->values[TAPE_DIM_KV_HEADS] > 0 ? l->values[TAPE_DIM_KV_HEADS] : 1;
+    return width * (l->values[TAPE_DIM_GROUP] > 0 ? l->values[TAPE_DIM_GROUP] : 1);
+}
+
 // Of a model's sizes a template has those that it depends on: no width beside those of the heads in
 // a GPT-2's, no feed-forward part where all is experts.
 // What is only tried is only replayed, where nothing is made of it that asks for modules.
@@ -146,6 +152,14 @@ static int fill(struct forecast_cache *cache, struct forecast_loaded *l, struct 
                 struct fail *why) {
     static const enum tape_dim lacking[] = {TAPE_DIM_HIDDEN, TAPE_DIM_FFN};
     int64_t values[TAPE_DIM_COUNT];
+    const int64_t hidden = l->values[TAPE_DIM_HIDDEN], heads = width_of_heads(l);
+    bool is_narrow = tape_template_bound(l->template, TAPE_DIM_HIDDEN).most == 0;
+    if (is_narrow && hidden > 0 && heads != hidden)
+        return fail_set(why, FAIL_INPUT,
+                        "no template for heads that are %lld wide together (head_dim %lld) in a "
+                        "model that is %lld wide",
+                        (long long)heads, (long long)l->values[TAPE_DIM_HEAD_SIZE],
+                        (long long)hidden);
     memcpy(values, l->values, sizeof values);
     for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
         if (tape_template_bound(l->template, lacking[i]).most == 0) values[lacking[i]] = 0;

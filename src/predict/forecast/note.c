@@ -18,7 +18,7 @@ void forecast_note_update(struct forecast *f, const struct plan *p, struct forec
     else if (!is_fused)
         str_list_add(f->arena, &t->notes,
                      STR("AdamW is counted as PyTorch runs it unless told otherwise (foreach): "
-                         "fused=True needs less"));
+                         "its step has temporaries that fused=True has not"));
     else if (!p->fused)
         str_list_format(f->arena, &t->notes,
                         "AdamW is counted as fused: one that is not needs up to %.*s more",
@@ -89,6 +89,12 @@ static void note_lengths(struct forecast *f, const struct plan *p, const struct 
             (long long)h->sequence_length, (long long)h->target_length, FORECAST_BIASED_BY);
 }
 
+// gpt-oss's are none of what peft takes for linear layers.
+static bool has_linear_experts(const struct forecast *f, const struct shape *s) {
+    const struct str layers = shape_linear(f->cache->shapes, s);
+    return str_has_name(layers, STR("down_proj")) || str_has_name(layers, STR("w2"));
+}
+
 // Which product of experts is counted, and what the loop that transformers had before version 5 and
 // has on GPUs without the other needs besides: torch makes the gradient of one expert's part of the
 // weights in a tensor of all experts'.
@@ -108,7 +114,7 @@ static void note_experts(struct forecast *f, const struct plan *p, const struct 
             "experts one after the other (experts_implementation=\"eager\") need up to "
             "%.*s more in the backward pass",
             STR_ARG(unit_bytes(f->arena, 2 * 2 * each * s->experts * inner * s->hidden)));
-    else if (plan_adapter_targets(p->adapter).len == 0)
+    else if (plan_adapter_targets(p->adapter).len == 0 && has_linear_experts(f, s))
         str_list_add(
             f->arena, &t->notes,
             STR("LoRA is on the experts too, as peft 0.21 has all-linear: their weights are "

@@ -19,9 +19,15 @@ struct change {
     } * row;
 };
 
+// Its recipes have neither autocast nor Liger's kernels, no DeepSpeed and no FSDP1.
+static bool is_torchtunes(const struct plan *p) {
+    return p->is_torchtunes || str_starts(p->loss, STR("linear"));
+}
+
 static bool use_amp(const struct change *c) {
     struct plan *p = c->plan;
     if (p->precision != PLAN_FP32 || p->inference || !c->gpu->has_tensor_cores) return false;
+    if (is_torchtunes(p)) return false;
     p->precision = c->gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
     return true;
 }
@@ -42,7 +48,7 @@ static bool use_optimizer(const struct change *c) {
 
 static bool use_liger(const struct change *c) {
     struct plan *p = c->plan;
-    if (p->loss.len > 0 || p->inference || !p->checkpointing) return false;
+    if (p->loss.len > 0 || p->inference || !p->checkpointing || is_torchtunes(p)) return false;
     p->loss = STR("liger");
     return true;
 }
@@ -78,10 +84,6 @@ static bool use_bf16_frozen(const struct change *c) {
     return is_wide;
 }
 
-static bool is_torchtunes(const struct plan *p) {
-    return p->is_torchtunes || str_starts(p->loss, STR("linear"));
-}
-
 // torchtune's is in bf16 as the weights are.
 static bool use_lora(const struct change *c) {
     struct plan *p = c->plan;
@@ -102,6 +104,7 @@ static bool use_four_bits(const struct change *c) {
 static bool use_fsdp1(const struct change *c) {
     struct plan *p = c->plan;
     if (p->ranks < 2 || p->shard.len > 0 || p->quant.len == 0 || p->inference) return false;
+    if (is_torchtunes(p)) return false;
     if (p->checkpointing && c->gpu->has_bf16) return false; // then FSDP2's is known
     p->shard = STR("fsdp1");
     return true;
@@ -132,6 +135,7 @@ static bool use_zero3(const struct change *c) {
     struct plan_zero zero;
     bool is_zero = plan_zero_read(p->shard, &zero) && zero.stage < 3;
     if (p->ranks < 2 || p->inference || !(is_zero || p->shard.len == 0)) return false;
+    if (is_torchtunes(p)) return false;
     p->shard = STR("zero3:auto:overlap");
     return true;
 }
@@ -170,6 +174,7 @@ static bool use_offload(const struct change *c) {
     const bool is_zero = plan_zero_read(p->shard, &zero);
     struct str shard = p->shard;
     if (p->inference || (shard.len > 0 && !is_fsdp && !is_zero)) return false;
+    if (shard.len == 0 && is_torchtunes(p)) return false;
     if (shard.len == 0 && p->quant.len > 0) return use_fsdp1_offload(p, is_all);
     if (is_all && is_zero && zero.places[PLAN_PARAM] != PLAN_ON_GPU) return false;
     if (shard.len == 0 || (is_all && is_zero && zero.stage < 3))
@@ -231,9 +236,16 @@ static struct str cost_of(const struct forecast *changed, const struct forecast_
                       unit_bytes(changed->arena, host.bytes).p);
 }
 
-// What of a remedy its row does not say: offload that takes FSDP1 or recomputation with it.
+// What of a remedy its row does not say: offload that takes FSDP1 or recomputation with it, another
+// precision beside an adapter or shards.
 static struct str name_of(struct arena *a, const struct plan *from, const struct plan *to,
-                          const char *what) {
+                          const struct remedy *row) {
+    const char *what = row->what;
+    bool is_row_of_it = row->apply == use_amp || row->apply == use_bf16;
+    if (!row->offload)
+        return to->precision == from->precision || is_row_of_it
+                   ? str_of(what)
+                   : str_format(a, "%s (%s)", what, plan_precision_name(to->precision));
     bool is_sharded = plan_fsdp(to->shard) == 1 && from->shard.len == 0;
     bool is_recomputed = to->checkpointing && !from->checkpointing;
     return str_format(a, "%s%s%s", is_recomputed ? "gradient checkpointing and " : "",
@@ -274,7 +286,7 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card,
     int rc = forecast_at(&changed, card, batch, accumulation, &peak, NULL);
     if (rc < 0 || peak.needed_bytes >= needed_now) return rc < 0 ? rc : 0;
     *arena_push(f->arena, &list->items, &list->count, &list->capacity) = (struct forecast_remedy){
-        .what = row->offload ? name_of(f->arena, &f->plan, &plan, row->what) : str_of(row->what),
+        .what = name_of(f->arena, &f->plan, &plan, row),
         .cost = row->offload ? cost_of(&changed, card, t,
                                        plan.checkpointing && !f->plan.checkpointing, row->cost)
                              : four_bits_cost(&f->plan, &plan, row->cost),
@@ -298,4 +310,19 @@ int forecast_remedies(struct forecast *f, const struct forecast_card *card, int6
     }
     if (rc == 0) *ret_remedies = list;
     return rc;
+}
+
+// Where the peak is when states are made, or the host has them, recomputation saves nothing alone.
+void forecast_remedies_beside(struct forecast *f, struct forecast_remedies *ret_remedies) {
+    struct forecast_remedies list = {0};
+    for (size_t i = 0; i < sizeof remedies / sizeof *remedies; i++) {
+        const struct remedy *row = &remedies[i];
+        struct plan plan = f->plan;
+        bool recomputes =
+            row->apply == use_checkpointing || row->apply == use_liger_and_checkpointing;
+        if (!recomputes || !row->apply(&(struct change){f->arena, &plan, NULL, row})) continue;
+        *arena_push(f->arena, &list.items, &list.count, &list.capacity) = (struct forecast_remedy){
+            .what = str_of(row->what), .cost = str_of(row->cost), .plan = plan};
+    }
+    *ret_remedies = list;
 }

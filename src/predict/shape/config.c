@@ -49,6 +49,8 @@ static int read_size(const struct reader *r, int size, struct shape *s, struct f
     int64_t *to = shape_size_at(s, size);
     int rc = read_said(r, key, shape_sizes[size].most, to, why);
     if (rc < 0 || *to > 0 || key->path.len == 0) return rc;
+    // Where a file says null, configuration classes take the number of heads.
+    if (to == &s->kv_heads && find_said(r, key)) return 0;
     *to = key->usual == SHAPE_FOUR_HIDDEN ? 4 * s->hidden : key->usual;
     // Of one feed-forward part where there are no experts; the rest follows from other sizes.
     bool may_lack = to == &s->kv_heads || to == &s->head_dim || to == &s->positions ||
@@ -63,7 +65,16 @@ static bool has_no_head_size(const struct shape_family *f) {
 }
 
 static int check(const struct reader *r, struct shape *s, struct fail *why) {
+    const struct shape_key *kv = &r->family->keys[SHAPE_KV_HEADS];
     if (s->kv_heads == 0) s->kv_heads = s->heads;
+    if (s->heads % s->kv_heads != 0 && !find_said(r, kv)) {
+        fail_set(why, FAIL_INPUT,
+                 "%.*s: no %.*s: transformers takes %lld for a %.*s, which %lld "
+                 "heads do not share evenly",
+                 STR_ARG(r->where), STR_ARG(kv->path), (long long)s->kv_heads, STR_ARG(s->type),
+                 (long long)s->heads);
+        return fail_hint(why, "write the model's own %.*s into it", STR_ARG(kv->path));
+    }
     if (s->heads % s->kv_heads != 0) {
         return fail_set(why, FAIL_INPUT, "%.*s: %lld heads do not share %lld kv heads evenly",
                         STR_ARG(r->where), (long long)s->heads, (long long)s->kv_heads);

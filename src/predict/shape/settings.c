@@ -45,6 +45,16 @@ struct shape_extras shape_extras_of(const struct shape_family *f, const json_t *
         .has_mlp_bias = has_none && json_is_true(json_object_get(config, "mlp_bias"))};
 }
 
+// JSON whose integers were read as reals.
+static struct str text_of(struct arena *a, const json_t *said) {
+    struct buf text = buf_new(a);
+    if (json_is_number(said)) return str_format(a, "%.6g", json_number_value(said));
+    if (!json_is_array(said)) return json_bytes(a, said, JSON_ENCODE_ANY | JSON_COMPACT);
+    for (size_t i = 0; i < json_array_size(said); i++)
+        buf_format(&text, "%s%.*s", i > 0 ? "," : "", STR_ARG(text_of(a, json_array_get(said, i))));
+    return str_format(a, "[%.*s]", STR_ARG(buf_str(&text)));
+}
+
 struct str shape_unlike(struct arena *a, const struct shape_family *f, const json_t *config) {
     for (struct str rest = f->fixed; rest.len > 0;) {
         struct str setting = str_cut(&rest, ',');
@@ -58,10 +68,7 @@ struct str shape_unlike(struct arena *a, const struct shape_family *f, const jso
         if ((!said || json_is_null(said)) && !is_needed) continue;
         if (!said) return str_format(a, "without %.*s", STR_ARG(key));
         if (is_one_of(said, a, config, values) == (bang < 0)) continue;
-        if (json_is_number(said))
-            return str_format(a, "%.*s %.6g", STR_ARG(key), json_number_value(said));
-        struct str json = json_bytes(a, said, JSON_ENCODE_ANY | JSON_COMPACT);
-        return str_format(a, "%.*s %.40s", STR_ARG(key), str_z(a, json));
+        return str_format(a, "%.*s %.40s", STR_ARG(key), str_z(a, text_of(a, said)));
     }
     const double layers = json_number_value(shape_at_path(config, a, f->keys[SHAPE_LAYERS].path));
     if (f->cycle > 1 && fmod(layers, (double)f->cycle) != 0)

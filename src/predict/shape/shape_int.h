@@ -13,7 +13,7 @@ struct shape_key {
     int64_t usual;
 };
 
-enum { SHAPE_LAYERS = 1, SHAPE_INTERMEDIATE = 5, SHAPE_SIZES = 11 };
+enum { SHAPE_LAYERS = 1, SHAPE_KV_HEADS = 3, SHAPE_INTERMEDIATE = 5, SHAPE_SIZES = 11 };
 struct shape_family {
     struct str type, kind;
     struct shape_key keys[SHAPE_SIZES], types;
