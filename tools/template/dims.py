@@ -244,6 +244,7 @@ SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47, X=37, A=
 
 
 FUSED_GROUPS = (59, 71)  # with another prime two above
+NARROWER = (29, 7)  # so that eight times as wide is within a template's bounds
 WIDE = (50021, 60013)  # vocabularies above every hidden size here
 
 
@@ -261,7 +262,8 @@ def second(letters, **how):
 def _some(which, letters, fused=False, single=False, wide=False, **how):
     primes, tiles, lengths, unhalved = (FIRST, SECOND)[which]
     fused = fused and "G" in letters
-    more = {"G": FUSED_GROUPS[which]} if fused else {"F": primes["W"] - 2} if "X" in letters else {}
+    is_wide = fused and how.get("by", 1) > 1
+    more = dict({"G": FUSED_GROUPS[which]}, **({"D": NARROWER[which]} if is_wide else {})) if fused else {"F": primes["W"] - 2} if "X" in letters else {}
     primes = dict(primes, **more, **({"V": WIDE[which]} if wide else {}))
     lacking = set(OPTIONAL + "DF") - set(letters) | set("K" * single)
     is_biased = "Y" in letters and not how.get("completion")

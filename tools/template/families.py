@@ -99,6 +99,10 @@ KINDS = {
     "zero-lora-dropout": (_ZERO, ":all-linear:dropout"),
     "zero-qlora-dropout": (dict(_ZERO, quant="nf4"), ":all-linear:dropout"),
     "zero-qlora-dq-dropout": (dict(_ZERO, quant="nf4-dq"), ":all-linear:dropout"),
+    "zero3-qlora-dropout": (dict(_ZERO3, quant="nf4"), ":all-linear:dropout"),
+    "zero3-qlora-dq-dropout": (dict(_ZERO3, quant="nf4-dq"), ":all-linear:dropout"),
+    "zero3-qlora-dropout-reentrant": (dict(_ZERO3, shard="zero3:trace:reentrant", quant="nf4"), ":all-linear:dropout"),
+    "zero3-qlora-dq-dropout-reentrant": (dict(_ZERO3, shard="zero3:trace:reentrant", quant="nf4-dq"), ":all-linear:dropout"),
     "zero3": (_ZERO3, None),
     "zero3-lora": (_ZERO3, ""),
     "zero3-lora-dropout": (_ZERO3, ":all-linear:dropout"),
@@ -106,6 +110,8 @@ KINDS = {
     "fsdp2-lora-qkvo-dropout-accumulating": (dict(_AMP, shard="fsdp2", accumulation=2), _QKVO + ":dropout"),
     "zero-lora-qkvo-dropout": (_ZERO, _QKVO + ":dropout"),
     "zero3-lora-qkvo-dropout": (_ZERO3, _QKVO + ":dropout"),
+    "fsdp1-lora-qkvo-dropout": (dict(_AMP, shard="fsdp1"), _QKVO + ":dropout"),
+    "fsdp1-lora-qkvo-dropout-accumulating": (dict(_AMP, shard="fsdp1", accumulation=2), _QKVO + ":dropout"),
     "titan": (_TITAN, None),
     "titan-op": (dict(_TITAN, selective="op"), None),
     "titan-tp": (dict(_TITAN, tp=True), None),
@@ -208,18 +214,27 @@ EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only, 
 SINKS = ("gpt_oss",)  # whose heads have a number each, beside the scores
 NO_FFN = ("qwen3_moe",)  # all of it is experts
 SEQ2SEQ = ("t5", "t5-gated")
+# What accelerate has where nobody says a version; "-inside" is of transformers from 4.52 on.
+_LORA1 = "fsdp1-lora-dropout fsdp1-lora-dropout-accumulating fsdp1-lora-dropout-inside fsdp1-lora-dropout-inside-accumulating"
+_BITS1 = _LORA1.replace("-lora", "-qlora")
+_ATTENTION1 = _LORA1.replace("-dropout", "-qkvo-dropout")
+_FSDP1_FULL = " fsdp1 fsdp1-accumulating "
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
-NOT = {(family, True): ("zero-qlora-dropout", "fsdp2", "fsdp2-accumulating", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", "qlora", "qlora-dropout", "liger-qlora", "cut-qlora-dropout", "qlora-bf16", "qlora-bf16-dropout", "qlora-fp32-dropout") for family in FUSED}
+NOT = {(family, True): ("liger-qlora", "fsdp2", "fsdp2-accumulating", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *(kind for kind in KINDS if kind.startswith(("fsdp1", "fsdp2-qlora")))) for family in FUSED}
+# Whose layers free one view twice, in a recording.
+NOT.update({(family, False): ("zero3-qlora-dropout",) for family in ("gpt_neox", "phi")})
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
 LEAST_LAYERS = {"gpt_oss": 4, "gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 4, "t5": 4, "t5-gated": 4}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gemma3": 12, "olmo3": 4, "gpt_neox": 5, "phi": 5, "olmo2": 5, "opt": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 _SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 _ZERO_LORA = " zero-lora-dropout zero3-lora-dropout "
-_BITS_TOO = " zero-qlora-dropout "
+_BITS_TOO = " zero-qlora-dropout zero3-qlora-dropout zero3-qlora-dropout-reentrant "
 _SHARDED_LORA = "fsdp2-lora-dropout fsdp2-lora-dropout-accumulating" + _ZERO_LORA
 _SHARDED_ATTENTION = _SHARDED_LORA.replace("-dropout", "-qkvo-dropout")  # of experts
 _SHARDED_EXPERTS = _SHARDED_LORA.replace("-dropout", "")  # and of all, which have none
+_WITH_FSDP1 = _FSDP1_FULL + _LORA1
+_BITS2 = "fsdp2-qlora-dropout fsdp2-qlora-dropout-accumulating"
 _BOTH = " %s %s %s " % (_SHARDED, _SHARDED_LORA, _BITS_TOO)
 _IN_BF16 = "lora-bf16 lora-bf16-dropout qlora-bf16 qlora-bf16-dropout"
 _WIDE = " lora-w32-dropout lora-w32-qv-dropout"
@@ -241,19 +256,26 @@ FEW = {"gemma": ("full lora qlora liger-full liger-lora liger-qlora qlora-torcha
        **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(),
                        ("full lora lora-qkvo lora-qkvo-dropout lora-fp32-qkvo-dropout %s %s %s" %
                         (_SHARDED, _SHARDED_ATTENTION, _SHARDED_EXPERTS)).split())}
+for _family in "gemma gemma2 gemma3_text phi3 gpt2 gpt_neox olmo2 granite starcoder2".split():
+    FEW[_family] = FEW[_family] + _WITH_FSDP1.split()
+for _family in "mixtral qwen2_moe qwen3_moe gpt_oss".split():
+    FEW[_family] = FEW[_family] + _FSDP1_FULL.split() + _ATTENTION1.split()
+for _family in ("gemma", "phi3"):
+    FEW[_family] = FEW[_family] + _BITS1.split() + _BITS2.split()
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
-_ZERO_QLORA = tuple(kind for kind in KINDS if kind.startswith("zero-qlora"))
+_ZERO_QLORA = tuple(kind for kind in KINDS if kind.startswith(("zero-qlora", "zero3-qlora")))
 _NO_AUTOCAST = tuple(kind for kind in KINDS if kind.startswith(("lora-bf16", "qlora-bf16", "qlora-torchao", "lora-fp32", "qlora-fp32", "qlora-dq-fp32")))
 ANY_BATCH = (*_NO_AUTOCAST, *WIDE, *LEFT, "full-fp32", "zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_AXOLOTL, *_OFFLOAD, *_ZERO_QLORA, *PAIRS, *COMPLETIONS, *LINEAR, *TUNE, *CUT) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
-ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD + tuple(kind for kind in KINDS if "-inside" in kind or kind.startswith("fsdp2-qlora"))  # who offloads recomputes
+ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + tuple(LINEAR) + tuple(CUT) + _OFFLOAD + tuple(kind for kind in KINDS if "-inside" in kind or "-reentrant" in kind or kind.startswith("fsdp2-qlora"))  # who offloads recomputes
 # Where layers are computed again, one with dropout serves these.
 NEVER_AGAIN = tuple(kind for kind in _FSDP1 if "lora" in kind and "-dropout" not in kind and kind not in ALWAYS_AGAIN)
 # What is let go of in an order of its own in each layer that is computed again.
-NOT_AGAIN = {(family, "zero-qlora-dropout") for family in ("gemma2", "gemma3_text", "gemma3", "smollm3")}
+NOT_AGAIN = {*((family, "zero-qlora-dropout") for family in ("gemma2", "gemma3_text", "gemma3", "smollm3", "olmo", "olmo3", "opt")),
+             *((family, "zero3-qlora-dropout-reentrant") for family in ("gemma2", "gemma3_text", "gemma3", "smollm3"))}
 # Kinds in which one head of keys and values is left to each GPU.
 SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
 SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
@@ -266,7 +288,8 @@ _OF_LLAMA = {("llama", True, False), ("llama", True, True), ("llama", False, Fal
 SOME.update({kind: _OF_LLAMA for kind in _NO_AUTOCAST if "-qv" in kind})  # the layers that litgpt takes
 SOME.update({"qlora-dq-left-dropout": _GROUPED | {("llama", False, False)},
              "qlora-left-dropout": {("llama", True, False), ("llama", True, True), ("llama", False, False)}})
-SOME.update({kind: SOME[kind] | {(family, False, tied) for family in FEW for tied in (False, True)} for kind in _SHARDED_LORA.split() if kind in SOME})
+SOME.update({kind: SOME[kind] | {(family, False, tied) for family in FEW for tied in (False, True)}
+             for kind in (*_SHARDED_LORA.split(), *_WITH_FSDP1.split(), *_BITS1.split(), *_BITS2.split()) if kind in SOME})
 SOME.update(dict.fromkeys(_ZERO_QLORA, _GROUPED | {("llama", False, False), *((family, False, tied) for family in FEW for tied in (False, True))}))
 SOME.update(dict.fromkeys(WIDE, _GROUPED | {("llama", False, False), *((family, False, tied) for family in FEW for tied in (False, True))}))
 SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFFLOAD} | {("llama", False, False)}))
@@ -291,8 +314,8 @@ ANY_BATCH_OF |= {(family, "full-amp") for family in FEW if family not in ("phi3"
 _T5S = {("t5", False, True), ("t5-gated", False, False)}
 SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout", "qlora-t5-dropout"), _T5S), **{"full-fp32-foreach": _T5S | {(family, False, True) for family in ENCODERS}})
 SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS, "lora-fp32-qkvo-dropout": _OF_EXPERTS,
-             **dict.fromkeys(_SHARDED_ATTENTION.split(), _OF_EXPERTS)})
-SOME.update({kind: SOME[kind] | _OF_EXPERTS for kind in _SHARDED_EXPERTS.split() if kind in SOME})
+             **dict.fromkeys((*_SHARDED_ATTENTION.split(), *_ATTENTION1.split()), _OF_EXPERTS)})
+SOME.update({kind: SOME[kind] | _OF_EXPERTS for kind in (*_SHARDED_EXPERTS.split(), *_FSDP1_FULL.split()) if kind in SOME})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536], "X": [2, 16384], "A": [2, 16384],
           "W": [2, 1048576], "Y": [2, 1048576], "P": [2, 1048576], "T": [2, 1024]}
@@ -416,7 +439,8 @@ class Variant:
     @property
     def is_of_eighths(self):
         """Are its widths multiples of 8?"""
-        return self.family in EXPERTS or self.kind.startswith(("fsdp1-qlora", "fsdp2-qlora"))
+        is_fused = self.family in FUSED and self.grouped and "qlora" in self.kind  # a part of a sum is rounded nowhere then
+        return is_fused or self.family in EXPERTS or self.kind.startswith(("fsdp1-qlora", "fsdp2-qlora"))
 
     def dims(self, which):
         """dims.first or dims.second of it."""

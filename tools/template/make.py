@@ -93,9 +93,22 @@ def _flat_terms(a, flat, d):
     return {name + part: flat.each, name + down: -flat.each} if flat.if_odd else {name: flat.each}
 
 
+def _sum_terms(a, rounded, d):
+    """The size of what has a sum of products as its elements, rounded up where none of its terms has a rest; None: it is none such."""
+    each, n, by = rounded[:3]
+    found = d.product(n) if len(rounded) == 3 else None
+    terms = {letters: math.prod(d.value[letter] for letter in letters) for letters in found or ()}
+    if len(terms) < 2 or any(value % by for value in terms.values()) or a[2] * by != each * n:
+        return None
+    return {"[%s/%d]" % (letters, by): each * found[letters] for letters in terms}
+
+
 def _rounded_terms(a, rounded, d):
     """The size of what has a number of elements that is rounded up, or the product of two such numbers."""
     each, *parts = rounded
+    terms = _sum_terms(a, rounded, d)
+    if terms:
+        return terms
     letters, bytes_ = "", each
     for n, by in zip(parts[::2], parts[1::2]):
         of = d.plain(n)
