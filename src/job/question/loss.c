@@ -27,10 +27,10 @@ static const struct {
     {"GRPO", "grpo", "grpo"},     {"reward modelling", "reward", "reward"},
 };
 enum { OBJECTIVES = sizeof objectives / sizeof *objectives };
-static const char *const losses_of_dpo[] = {"sigmoid",   "sigmoid_norm", "hinge",    "ipo",
-                                            "exo_pair",  "nca_pair",     "robust",   "bco_pair",
-                                            "sppo_hard", "aot",          "aot_pair", "apo_zero",
-                                            "apo_down",  "discopop",     "kto_pair", NULL};
+static const char *const losses_of_dpo[] = {
+    "sigmoid",  "sigmoid_norm", "hinge",     "ipo",          "exo_pair", "nca_pair",
+    "robust",   "bco_pair",     "sppo_hard", "aot",          "aot_pair", "apo_zero",
+    "apo_down", "discopop",     "kto_pair",  "aot_unpaired", NULL};
 
 static bool is_of_loss(const struct config_guard *g) {
     return str_is(g->kind, "objective") || str_is(g->kind, "preference");
@@ -75,10 +75,23 @@ static bool has_part(struct str text, const char *word) {
     return false;
 }
 
+// One of DPOTrainer's losses, or several, which are summed: all are of the same scores of tokens
+// (trl's trainer/dpo_trainer.py), a cross-entropy among them, too, which does not say it alone.
+static bool is_of_dpo(struct str text) {
+    bool is_one = false;
+    while (text.p) {
+        struct str word = str_trim(str_cut(&text, ','));
+        bool is_known = str_is_one_of(word, losses_of_dpo);
+        if (!is_known && !str_is(word, "sft")) return false;
+        is_one |= is_known;
+    }
+    return is_one;
+}
+
 // NULL: the name says none, or several.
 static const char *loss_in_name(struct str text) {
-    const char *found = str_is_one_of(text, losses_of_dpo) ? "dpo" : NULL;
-    for (int i = 0; i < OBJECTIVES && !str_is_one_of(text, losses_of_dpo); i++) {
+    const char *found = is_of_dpo(text) ? "dpo" : NULL;
+    for (int i = 0; i < OBJECTIVES && !is_of_dpo(text); i++) {
         if (!objectives[i].in_names || !has_part(text, objectives[i].in_names)) continue;
         if (found && found != objectives[i].loss) return NULL;
         found = objectives[i].loss;
@@ -115,7 +128,7 @@ static const char *preference_of(const struct question *q, const struct config_g
     if (named || stage) return named ? named : stage;
     *ret_some = some;
     struct str name = q->reading.values[CONFIG_PREFERENCE].text;
-    return some || str_is_one_of(name, losses_of_dpo) ? loss_in_name(name) : NULL;
+    return some || is_of_dpo(name) ? loss_in_name(name) : NULL;
 }
 
 static const char *title_of(const char *loss) {
@@ -131,7 +144,9 @@ static void say_name(struct question *q) {
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++)
         if (loss_of(&q->reading.guards[i], (struct str){0})) return; // a setting names it
     if (!loss || loss_in_name(name->text) != loss) return;
-    struct str by = some ? str_format(q->arena, " (%.*s)", STR_ARG(some->path)) : (struct str){0};
+    bool is_other = some && !str_equal(some->path, name->path);
+    struct str by =
+        is_other ? str_format(q->arena, " (%.*s)", STR_ARG(some->path)) : (struct str){0};
     str_list_format(q->arena, &q->notes,
                     "preference training%.*s is counted as %s, which %.*s: %.*s names", STR_ARG(by),
                     title_of(loss), STR_ARG(name->path), STR_ARG(name->text));
@@ -164,7 +179,15 @@ static void take_preference(struct question *q) {
 
 // --- Both ----------------------------------------------------------------------------------------
 
+// Of the same scores of tokens from the trl on that does not make them of all logits anew.
+static bool is_of_scores(const struct question *q, const struct config_guard *g) {
+    struct plan_preference how;
+    return str_is(g->what, "SFT's loss beside") && plan_preference_read(q->plan.loss, &how) &&
+           how.step == PLAN_STEP_DPO && how.scores == PLAN_SCORES_NEW;
+}
+
 bool question_loss_models(const struct question *q, const struct config_guard *g) {
+    if (is_of_scores(q, g)) return true;
     if (plan_is_preference(q->plan.loss))
         return loss_of(g, bare(q->plan.loss)) || is_some_preference(q, g) ||
                (is_stage(g) && loss_of(g, (struct str){0}));
