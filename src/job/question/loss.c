@@ -5,8 +5,13 @@
 // head. Of those that are losses of preferences.
 #include "job/question/question_int.h"
 
+// transformers' liger_kernel_config, which says it kernel by kernel.
+static bool is_of_liger_map(const struct config_guard *g) {
+    return str_find(g->path, STR("liger_kernel_config.")) >= 0;
+}
+
 static bool is_liger(const struct config_guard *g) {
-    return str_is(g->kind, "fused") && str_starts(g->what, STR("Liger"));
+    return str_is(g->kind, "fused") && (str_starts(g->what, STR("Liger")) || is_of_liger_map(g));
 }
 
 static bool is_cut(const struct config_guard *g) {
@@ -195,22 +200,33 @@ bool question_loss_models(const struct question *q, const struct config_guard *g
            (is_cut(g) && str_is(q->plan.loss, "cut"));
 }
 
-// Whether the guards say all of liger's and nothing that goes against it.
-static bool has_liger(const struct question *q) {
+// The layers that liger's switch leaves alone by liger_kernel_config. Absent from it they are on,
+// as the fused loss is (liger-kernel's transformers/monkey_patch.py).
+static const char *const liger_layers[] = {"rope", "rms_norm", "swiglu", "geglu", NULL};
+enum { LIGER_LAYERS = 3 }; // rope, rms_norm and one of the last two
+
+// Which of liger's kernels the guards say: all, the loss alone, or ones that no word stands for.
+// Smoothed labels are made of all logits.
+static const char *liger_word(const struct question *q) {
     static const char *const switches[] = {"use_liger_kernel", "enable_liger_kernel", NULL};
     static const char *const parts[] = {"liger_rope", "liger_rms_norm", "liger_glu_activation",
                                         "liger_fused_linear_cross_entropy", NULL};
     bool has_switch = false, is_other = false;
-    int part_count = 0;
+    int part_count = 0, left_count = 0;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         const struct str key = str_last(g->path, '.');
-        is_other |= is_of_loss(g) || (is_liger(g) && str_is(key, "liger_kernel_config"));
+        const bool is_left = str_is_one_of(key, liger_layers);
+        is_other |= is_of_loss(g) || str_starts(g->what, STR("smoothed labels"));
         if (!is_liger(g)) continue;
+        left_count += is_left;
+        is_other |= is_of_liger_map(g) && !is_left && !str_is(g->what, "fused cross entropy");
         has_switch |= str_is_one_of(key, switches);
         part_count += str_is_one_of(key, parts);
     }
-    return !is_other && (has_switch || part_count == 4);
+    if (is_other || !(has_switch || part_count == 4)) return NULL;
+    if (left_count == 0) return "liger";
+    return left_count == LIGER_LAYERS ? "liger:loss" : NULL;
 }
 
 static bool has_cut(const struct question *q) {
@@ -222,7 +238,25 @@ static bool has_cut(const struct question *q) {
     return is_cut_cross_entropy && !is_other;
 }
 
-static const char linear_loss[] = "LinearCrossEntropyLoss"; // torchtune's
+// torchtune's (torchtune/modules/loss)
+static const struct {
+    const char *name, *word;
+} classes[] = {{"LinearCrossEntropyLoss", "linear"}, {"CEWithChunkedOutputLoss", "chunked"}};
+enum { CLASSES = sizeof classes / sizeof *classes };
+
+static void take_class(struct question *q) {
+    for (int i = 0; i < CLASSES; i++)
+        if (str_ends(q->reading.values[CONFIG_LOSS].text, str_of(classes[i].name)))
+            q->plan.loss = str_of(classes[i].word);
+}
+
+static void say_class(struct question *q) {
+    for (int i = 0; i < CLASSES; i++)
+        if (str_is(q->plan.loss, classes[i].word))
+            str_list_format(q->arena, &q->notes,
+                            "%s is counted as a loss of all logits at once, which needs more",
+                            classes[i].name);
+}
 
 // From trl 1.7 on (trainer/sft_config.py, loss_type).
 static void say_chunks(struct question *q) {
@@ -250,12 +284,12 @@ int question_loss(struct question *q, const struct question_options *o, struct f
     }
     if (o->loss)
         q->plan.loss = str_of(o->loss);
-    else if (has_liger(q))
-        q->plan.loss = STR("liger");
+    else if (liger_word(q))
+        q->plan.loss = str_of(liger_word(q));
     else if (has_cut(q))
         q->plan.loss = STR("cut");
-    else if (str_ends(q->reading.values[CONFIG_LOSS].text, str_of(linear_loss)))
-        q->plan.loss = STR("linear");
+    else
+        take_class(q);
     take_preference(q);
     say_chunks(q);
     return 0;
@@ -283,18 +317,37 @@ static void take_completions(struct question *q) {
                                   v[CONFIG_ENGINE_SLEEPS].boolean ? ":sleep" : "");
 }
 
+static bool keep_batch(struct question *q) {
+    if (q->range.own <= 0 || q->range.least > 0 || q->range.most > 0) return false;
+    q->range.least = q->range.most = q->range.own;
+    return true;
+}
+
 // trl takes a batch only where the completions that are generated at a time are whole groups, and
 // whole batches (trainer/grpo_config.py, __post_init__).
 void question_keep_generations(struct question *q) {
     const struct config_value *v = q->reading.values, *steps = &v[CONFIG_GENERATION_STEPS],
                               *said = steps->integer > 0 ? steps : &v[CONFIG_GENERATION_BATCH];
-    if (!plan_is_of_completions(q->plan.loss) || said->integer <= 0 || q->range.own <= 0) return;
-    if (q->range.least > 0 || q->range.most > 0) return;
-    q->range.least = q->range.most = q->range.own;
+    if (!plan_is_of_completions(q->plan.loss) || said->integer <= 0 || !keep_batch(q)) return;
     str_list_format(q->arena, &q->notes,
                     "%.*s = %.*s: the batch stays, as trl wants whole groups of completions to be "
                     "generated at a time (--max-batch-size N tries other batches)",
                     STR_ARG(said->path), STR_ARG(said->text));
+}
+
+void question_keep_whole(struct question *q) {
+    const struct str by = q->reading.unaccumulated;
+    if (by.len == 0 || q->plan.inference) return;
+    if (keep_batch(q))
+        str_list_format(q->arena, &q->notes,
+                        "%.*s: the batch stays, as the trainer refuses to accumulate with it "
+                        "(another is --effective-batch-size N --max-batch-size N)",
+                        STR_ARG(by));
+    else
+        str_list_format(q->arena, &q->notes,
+                        "%.*s: the trainer refuses to accumulate with it: only a batch without "
+                        "accumulation runs",
+                        STR_ARG(by));
 }
 
 void question_add_engine(const struct plan *p, const struct gpu *gpu, struct gpu_overhead *o) {
@@ -330,10 +383,7 @@ void question_loss_check(struct question *q, const struct question_options *o) {
     }
     if (plan_is_preference(q->plan.loss) && why.hint[0])
         str_list_format(q->arena, &q->notes, "%s; %s", why.message, why.hint);
-    if (str_is(q->plan.loss, "linear"))
-        str_list_format(q->arena, &q->notes,
-                        "%s is counted as a loss of all logits at once, which needs more",
-                        linear_loss);
+    say_class(q);
     q->plan = without;
     question_weights(q);
     say_name(q);
