@@ -6,6 +6,7 @@
 // data/dialects.tsv
 static const char beside_adapter[] = "embedding and head trained in full beside the adapter";
 static const char wide[] = "frozen weights in fp32"; // AutoTrain's without quantisation, too
+static const char smoothed[] = "smoothed labels over all logits";
 
 static bool is_compile(const struct config_guard *g) {
     return str_is(g->kind, "compile");
@@ -28,6 +29,11 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
     if (str_is(g->what, CONFIG_OTHER_LENGTH)) return q->plan.sequence_length <= 0;
     // Of LLaMA-Factory: who trains all weights trains these (model/adapter.py, _setup_lora_tuning).
     if (str_is(g->what, beside_adapter)) return q->plan.adapter.len > 0;
+    // transformers' LabelSmoother (trainer_pt_utils.py) makes all logits once more; of few classes
+    // that is nothing.
+    if (str_is(g->what, smoothed))
+        return q->plan.sequence_length > 0 && q->reading.values[CONFIG_CLASSES].line == 0 &&
+               !q->plan.inference;
     const bool is_of_loss = str_is(g->kind, "objective") || str_is(g->kind, "preference");
     return !q->plan.inference || !is_of_loss;
 }

@@ -5,8 +5,13 @@
 // head. Of those that are losses of preferences.
 #include "job/question/question_int.h"
 
+// transformers' liger_kernel_config, which says it kernel by kernel.
+static bool is_of_liger_map(const struct config_guard *g) {
+    return str_find(g->path, STR("liger_kernel_config.")) >= 0;
+}
+
 static bool is_liger(const struct config_guard *g) {
-    return str_is(g->kind, "fused") && str_starts(g->what, STR("Liger"));
+    return str_is(g->kind, "fused") && (str_starts(g->what, STR("Liger")) || is_of_liger_map(g));
 }
 
 static bool is_cut(const struct config_guard *g) {
@@ -27,10 +32,10 @@ static const struct {
     {"GRPO", "grpo", "grpo"},     {"reward modelling", "reward", "reward"},
 };
 enum { OBJECTIVES = sizeof objectives / sizeof *objectives };
-static const char *const losses_of_dpo[] = {"sigmoid",   "sigmoid_norm", "hinge",    "ipo",
-                                            "exo_pair",  "nca_pair",     "robust",   "bco_pair",
-                                            "sppo_hard", "aot",          "aot_pair", "apo_zero",
-                                            "apo_down",  "discopop",     "kto_pair", NULL};
+static const char *const losses_of_dpo[] = {
+    "sigmoid",  "sigmoid_norm", "hinge",     "ipo",          "exo_pair", "nca_pair",
+    "robust",   "bco_pair",     "sppo_hard", "aot",          "aot_pair", "apo_zero",
+    "apo_down", "discopop",     "kto_pair",  "aot_unpaired", NULL};
 
 static bool is_of_loss(const struct config_guard *g) {
     return str_is(g->kind, "objective") || str_is(g->kind, "preference");
@@ -75,10 +80,23 @@ static bool has_part(struct str text, const char *word) {
     return false;
 }
 
+// One of DPOTrainer's losses, or several, which are summed: all are of the same scores of tokens
+// (trl's trainer/dpo_trainer.py), a cross-entropy among them, too, which does not say it alone.
+static bool is_of_dpo(struct str text) {
+    bool is_one = false;
+    while (text.p) {
+        struct str word = str_trim(str_cut(&text, ','));
+        bool is_known = str_is_one_of(word, losses_of_dpo);
+        if (!is_known && !str_is(word, "sft")) return false;
+        is_one |= is_known;
+    }
+    return is_one;
+}
+
 // NULL: the name says none, or several.
 static const char *loss_in_name(struct str text) {
-    const char *found = str_is_one_of(text, losses_of_dpo) ? "dpo" : NULL;
-    for (int i = 0; i < OBJECTIVES && !str_is_one_of(text, losses_of_dpo); i++) {
+    const char *found = is_of_dpo(text) ? "dpo" : NULL;
+    for (int i = 0; i < OBJECTIVES && !is_of_dpo(text); i++) {
         if (!objectives[i].in_names || !has_part(text, objectives[i].in_names)) continue;
         if (found && found != objectives[i].loss) return NULL;
         found = objectives[i].loss;
@@ -115,7 +133,7 @@ static const char *preference_of(const struct question *q, const struct config_g
     if (named || stage) return named ? named : stage;
     *ret_some = some;
     struct str name = q->reading.values[CONFIG_PREFERENCE].text;
-    return some || str_is_one_of(name, losses_of_dpo) ? loss_in_name(name) : NULL;
+    return some || is_of_dpo(name) ? loss_in_name(name) : NULL;
 }
 
 static const char *title_of(const char *loss) {
@@ -131,7 +149,9 @@ static void say_name(struct question *q) {
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++)
         if (loss_of(&q->reading.guards[i], (struct str){0})) return; // a setting names it
     if (!loss || loss_in_name(name->text) != loss) return;
-    struct str by = some ? str_format(q->arena, " (%.*s)", STR_ARG(some->path)) : (struct str){0};
+    bool is_other = some && !str_equal(some->path, name->path);
+    struct str by =
+        is_other ? str_format(q->arena, " (%.*s)", STR_ARG(some->path)) : (struct str){0};
     str_list_format(q->arena, &q->notes,
                     "preference training%.*s is counted as %s, which %.*s: %.*s names", STR_ARG(by),
                     title_of(loss), STR_ARG(name->path), STR_ARG(name->text));
@@ -164,7 +184,15 @@ static void take_preference(struct question *q) {
 
 // --- Both ----------------------------------------------------------------------------------------
 
+// Of the same scores of tokens from the trl on that does not make them of all logits anew.
+static bool is_of_scores(const struct question *q, const struct config_guard *g) {
+    struct plan_preference how;
+    return str_is(g->what, "SFT's loss beside") && plan_preference_read(q->plan.loss, &how) &&
+           how.step == PLAN_STEP_DPO && how.scores == PLAN_SCORES_NEW;
+}
+
 bool question_loss_models(const struct question *q, const struct config_guard *g) {
+    if (is_of_scores(q, g)) return true;
     if (plan_is_preference(q->plan.loss))
         return loss_of(g, bare(q->plan.loss)) || is_some_preference(q, g) ||
                (is_stage(g) && loss_of(g, (struct str){0}));
@@ -172,22 +200,33 @@ bool question_loss_models(const struct question *q, const struct config_guard *g
            (is_cut(g) && str_is(q->plan.loss, "cut"));
 }
 
-// Whether the guards say all of liger's and nothing that goes against it.
-static bool has_liger(const struct question *q) {
+// The layers that liger's switch leaves alone by liger_kernel_config. Absent from it they are on,
+// as the fused loss is (liger-kernel's transformers/monkey_patch.py).
+static const char *const liger_layers[] = {"rope", "rms_norm", "swiglu", "geglu", NULL};
+enum { LIGER_LAYERS = 3 }; // rope, rms_norm and one of the last two
+
+// Which of liger's kernels the guards say: all, the loss alone, or ones that no word stands for.
+// Smoothed labels are made of all logits.
+static const char *liger_word(const struct question *q) {
     static const char *const switches[] = {"use_liger_kernel", "enable_liger_kernel", NULL};
     static const char *const parts[] = {"liger_rope", "liger_rms_norm", "liger_glu_activation",
                                         "liger_fused_linear_cross_entropy", NULL};
     bool has_switch = false, is_other = false;
-    int part_count = 0;
+    int part_count = 0, left_count = 0;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         const struct str key = str_last(g->path, '.');
-        is_other |= is_of_loss(g) || (is_liger(g) && str_is(key, "liger_kernel_config"));
+        const bool is_left = str_is_one_of(key, liger_layers);
+        is_other |= is_of_loss(g) || str_starts(g->what, STR("smoothed labels"));
         if (!is_liger(g)) continue;
+        left_count += is_left;
+        is_other |= is_of_liger_map(g) && !is_left && !str_is(g->what, "fused cross entropy");
         has_switch |= str_is_one_of(key, switches);
         part_count += str_is_one_of(key, parts);
     }
-    return !is_other && (has_switch || part_count == 4);
+    if (is_other || !(has_switch || part_count == 4)) return NULL;
+    if (left_count == 0) return "liger";
+    return left_count == LIGER_LAYERS ? "liger:loss" : NULL;
 }
 
 static bool has_cut(const struct question *q) {
@@ -199,7 +238,25 @@ static bool has_cut(const struct question *q) {
     return is_cut_cross_entropy && !is_other;
 }
 
-static const char linear_loss[] = "LinearCrossEntropyLoss"; // torchtune's
+// torchtune's (torchtune/modules/loss)
+static const struct {
+    const char *name, *word;
+} classes[] = {{"LinearCrossEntropyLoss", "linear"}, {"CEWithChunkedOutputLoss", "chunked"}};
+enum { CLASSES = sizeof classes / sizeof *classes };
+
+static void take_class(struct question *q) {
+    for (int i = 0; i < CLASSES; i++)
+        if (str_ends(q->reading.values[CONFIG_LOSS].text, str_of(classes[i].name)))
+            q->plan.loss = str_of(classes[i].word);
+}
+
+static void say_class(struct question *q) {
+    for (int i = 0; i < CLASSES; i++)
+        if (str_is(q->plan.loss, classes[i].word))
+            str_list_format(q->arena, &q->notes,
+                            "%s is counted as a loss of all logits at once, which needs more",
+                            classes[i].name);
+}
 
 // From trl 1.7 on (trainer/sft_config.py, loss_type).
 static void say_chunks(struct question *q) {
@@ -227,12 +284,12 @@ int question_loss(struct question *q, const struct question_options *o, struct f
     }
     if (o->loss)
         q->plan.loss = str_of(o->loss);
-    else if (has_liger(q))
-        q->plan.loss = STR("liger");
+    else if (liger_word(q))
+        q->plan.loss = str_of(liger_word(q));
     else if (has_cut(q))
         q->plan.loss = STR("cut");
-    else if (str_ends(q->reading.values[CONFIG_LOSS].text, str_of(linear_loss)))
-        q->plan.loss = STR("linear");
+    else
+        take_class(q);
     take_preference(q);
     say_chunks(q);
     return 0;
@@ -260,18 +317,37 @@ static void take_completions(struct question *q) {
                                   v[CONFIG_ENGINE_SLEEPS].boolean ? ":sleep" : "");
 }
 
+static bool keep_batch(struct question *q) {
+    if (q->range.own <= 0 || q->range.least > 0 || q->range.most > 0) return false;
+    q->range.least = q->range.most = q->range.own;
+    return true;
+}
+
 // trl takes a batch only where the completions that are generated at a time are whole groups, and
 // whole batches (trainer/grpo_config.py, __post_init__).
 void question_keep_generations(struct question *q) {
     const struct config_value *v = q->reading.values, *steps = &v[CONFIG_GENERATION_STEPS],
                               *said = steps->integer > 0 ? steps : &v[CONFIG_GENERATION_BATCH];
-    if (!plan_is_of_completions(q->plan.loss) || said->integer <= 0 || q->range.own <= 0) return;
-    if (q->range.least > 0 || q->range.most > 0) return;
-    q->range.least = q->range.most = q->range.own;
+    if (!plan_is_of_completions(q->plan.loss) || said->integer <= 0 || !keep_batch(q)) return;
     str_list_format(q->arena, &q->notes,
                     "%.*s = %.*s: the batch stays, as trl wants whole groups of completions to be "
                     "generated at a time (--max-batch-size N tries other batches)",
                     STR_ARG(said->path), STR_ARG(said->text));
+}
+
+void question_keep_whole(struct question *q) {
+    const struct str by = q->reading.unaccumulated;
+    if (by.len == 0 || q->plan.inference) return;
+    if (keep_batch(q))
+        str_list_format(q->arena, &q->notes,
+                        "%.*s: the batch stays, as the trainer refuses to accumulate with it "
+                        "(another is --effective-batch-size N --max-batch-size N)",
+                        STR_ARG(by));
+    else
+        str_list_format(q->arena, &q->notes,
+                        "%.*s: the trainer refuses to accumulate with it: only a batch without "
+                        "accumulation runs",
+                        STR_ARG(by));
 }
 
 void question_add_engine(const struct plan *p, const struct gpu *gpu, struct gpu_overhead *o) {
@@ -307,10 +383,7 @@ void question_loss_check(struct question *q, const struct question_options *o) {
     }
     if (plan_is_preference(q->plan.loss) && why.hint[0])
         str_list_format(q->arena, &q->notes, "%s; %s", why.message, why.hint);
-    if (str_is(q->plan.loss, "linear"))
-        str_list_format(q->arena, &q->notes,
-                        "%s is counted as a loss of all logits at once, which needs more",
-                        linear_loss);
+    say_class(q);
     q->plan = without;
     question_weights(q);
     say_name(q);

@@ -426,6 +426,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
     if (question_tape_range(q, o, why) < 0) return FAIL_USAGE;
     question_keep_generations(q);
+    question_keep_whole(q);
     note_not_modelled(q, o->is_measured);
     for (ptrdiff_t i = 0; i < q->store.broken_count; i++)
         question_say(q, "skipped: %.*s", STR_ARG(q->store.broken[i].message));

@@ -15,6 +15,8 @@ void question_frozen_check(struct question *q);
 void question_say_paged(struct question *q);
 // Of GRPO, where a config says how many completions are generated at a time: the batch stays.
 void question_keep_generations(struct question *q);
+// Where the trainer refuses to accumulate, the batch is the config's own.
+void question_keep_whole(struct question *q);
 // When the model and its loss are known: a head that is none of the counted ones becomes a guard;
 // eager attention is none where the model has no other. A decoder's target is behind its source.
 void question_model_check(struct question *q);

@@ -230,6 +230,7 @@ struct config_reading {
     // For the user to read, most important first: quoted numbers, a second batch_size that nothing
     // reads, evaluation batches that stay as they are, …
     struct str_list warnings;
+    struct str unaccumulated; // a setting with which the trainer takes no accumulation; empty: none
     struct str conflict; // what the trainer refuses, so that there is no training; empty: nothing
     // Devices that share each sample (tensor, pipeline, context and sequence parallel): ranks has
     // been divided by them. 1: none do.

@@ -90,6 +90,61 @@ static const struct {
       "**.parallelism_config.cp_size", "**.parallelism_config.sp_size"}},
 };
 
+// The switch at a place of the section, where it is on.
+static const struct match *switched_on(struct reader *r, const char *place, struct matches *m) {
+    *m = (struct matches){0};
+    config_scope_find(&r->scope, str_of(place), m);
+    if (m->count == 0) return NULL;
+    const struct scalar s =
+        config_scalar_read(r->config, config_node_follow(m->items[0].place.value));
+    return s.type == CONFIG_BOOL && s.boolean ? &m->items[0] : NULL;
+}
+
+// Each refuses more than one micro-step where every layer is updated in the backward pass:
+// torchtune's recipes/full_finetune_single_device.py, LLaMA-Factory's train/trainer_utils.py,
+// transformers' trainer_optimizer.py.
+void config_reader_unaccumulated(struct reader *r) {
+    static const struct {
+        const char *dialect, *place;
+    } switches[] = {{"torchtune", "optimizer_in_bwd"},
+                    {"llamafactory", "galore_layerwise"},
+                    {"llamafactory", "apollo_layerwise"}};
+    static const char *const trainers[] = {"huggingface",  "trl",     "swift",
+                                           "llamafactory", "axolotl", NULL};
+    const struct config_value *optimizer = &r->reading->values[CONFIG_OPTIMIZER];
+    const struct config_value *steps = &r->reading->values[CONFIG_ACCUMULATION];
+    struct str *by = &r->reading->unaccumulated;
+    struct matches m;
+    if (r->options->inference) return;
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
+        const bool is_its = str_is(r->dialect->id, switches[i].dialect);
+        const struct match *on = is_its ? switched_on(r, switches[i].place, &m) : NULL;
+        if (on) *by = str_format(r->arena, "%.*s: true", STR_ARG(on->path));
+    }
+    if (str_is_one_of(r->dialect->id, trainers) && str_ends(optimizer->text, STR("layerwise")))
+        *by =
+            str_format(r->arena, "%.*s: %.*s", STR_ARG(optimizer->path), STR_ARG(optimizer->text));
+    if (by->len == 0 || steps->type != CONFIG_INT || steps->integer < 2) return;
+    config_reader_refuse(r, "%.*s:%d: %.*s = %.*s, but %.*s: the trainer takes only one of them",
+                         STR_ARG(steps->file.len > 0 ? steps->file : r->reading->name), steps->line,
+                         STR_ARG(steps->path), STR_ARG(steps->text), STR_ARG(*by));
+}
+
+// With split_batches the batch of a transformers Trainer is that of all devices
+// (training_args.py, __post_init__).
+void config_reader_split(struct reader *r) {
+    static const char *const trainers[] = {"huggingface",  "trl",     "swift",
+                                           "llamafactory", "axolotl", NULL};
+    struct config_value *batch = &r->reading->values[CONFIG_BATCH];
+    struct matches m;
+    if (!str_is_one_of(r->dialect->id, trainers) || batch->unit != 'D') return;
+    const struct match *on = switched_on(r, "@.accelerator_config.split_batches", &m);
+    if (!on) return;
+    batch->unit = 'G';
+    config_reader_warn(r, "line %d: %.*s: the batch is split over the GPUs", on->place.value->line,
+                       STR_ARG(on->path));
+}
+
 void config_reader_sharing(struct reader *r) {
     int trainer = 0;
     while (!str_starts(r->dialect->id, str_of(splits[trainer].dialect))) trainer++;

@@ -187,6 +187,10 @@ __attribute__((format(printf, 2, 3))) void config_reader_refuse(struct reader *r
 void config_reader_counts(struct reader *r);
 // Two types of autocast at once.
 void config_reader_both_types(struct reader *r);
+// Settings with which the trainer takes no accumulation.
+void config_reader_unaccumulated(struct reader *r);
+// A batch that accelerate splits over the devices.
+void config_reader_split(struct reader *r);
 // Devices that share each sample by accelerate's parallelism_config.
 void config_reader_sharing(struct reader *r);
 

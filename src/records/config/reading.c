@@ -370,10 +370,12 @@ static void note_readers(struct reader *r) {
 static void note_all(struct reader *r, const struct dialect *every) {
     config_reader_launcher(r);
     config_reader_sharing(r);
+    config_reader_split(r);
     note_quoted_deepspeed(r);
     note_keys(r, config_reader_deepspeed(r));
     config_reader_counts(r);
     config_reader_both_types(r);
+    config_reader_unaccumulated(r);
     note_evaluation(r);
     if (r->dialect->roles[CONFIG_BATCH].places.len > 0 && !str_is(r->dialect->rule, "largest"))
         config_reader_maybe(r, every);

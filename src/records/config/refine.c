@@ -44,16 +44,20 @@ static struct span span_of_list(const struct config *c, const struct config_node
     return s;
 }
 
-// null is no size, and a mask of 14 x 14 patches no picture: another place may say one. Where none
-// does, the first.
+// null is no size, null and false are no list, and a mask of 14 x 14 patches no picture: another
+// place may say one. Where none does, the first.
 ptrdiff_t config_reader_first(const struct reader *r, enum config_role role,
                               const struct matches *all) {
-    for (ptrdiff_t i = 0; config_role_sort(role) == SORT_SIZE && i < all->count; i++) {
+    const enum role_sort sort = config_role_sort(role);
+    const bool is_open = sort == SORT_SIZE || sort == SORT_LIST;
+    for (ptrdiff_t i = 0; is_open && i < all->count; i++) {
         const struct config_node *n = config_node_follow(all->items[i].place.value);
         const bool is_list = n->kind == NODE_LIST;
         const struct span s = is_list ? span_of_list(r->config, n, 0) : (struct span){0};
         const bool is_small = role == CONFIG_IMAGE_SIZE && is_list && s.most < IMAGE_LEAST;
-        if (config_scalar_read(r->config, n).type != CONFIG_NULL && !is_small) return i;
+        const struct scalar one = config_scalar_read(r->config, n);
+        const bool is_off = one.type == CONFIG_BOOL && !one.boolean && sort == SORT_LIST;
+        if (one.type != CONFIG_NULL && !is_small && !is_off) return i;
     }
     return 0;
 }

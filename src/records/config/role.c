@@ -31,7 +31,7 @@ static const struct {
     [CONFIG_LORA_FOLLOWS] = {"lora_follows", SORT_BOOL},
     [CONFIG_DOUBLE_QUANT] = {"double_quant", SORT_BOOL},
     [CONFIG_LOSS] = {"loss", SORT_TEXT},
-    [CONFIG_PREFERENCE] = {"preference", SORT_TEXT},
+    [CONFIG_PREFERENCE] = {"preference", SORT_LIST},
     [CONFIG_PRECOMPUTED] = {"precomputed", SORT_BOOL},
     [CONFIG_CPO_ALPHA] = {"cpo_alpha", SORT_NUMBER},
     [CONFIG_BETA] = {"beta", SORT_NUMBER},

@@ -390,7 +390,8 @@ int config_reader_role(struct reader *r, enum config_role role) {
     else if (!is_beyond(r, role, v))
         *v = absent(r, role, row);
     // A list that is null or empty leaves the choice to the trainer, as a size of the model's does.
-    bool is_open = config_role_sort(role) == SORT_LIST && v->text.len == 0;
+    bool is_open =
+        config_role_sort(role) == SORT_LIST && (v->text.len == 0 || v->type == CONFIG_NULL);
     if (is_open || (v->type == CONFIG_NULL && str_is(row->assumed, "model")))
         *v = absent(r, role, row);
     for (ptrdiff_t i = first + 1; read && i < all.count; i++) note_conflict(r, read, &all.items[i]);
