@@ -217,7 +217,8 @@ static struct str config_zero(struct question *q) {
         if (!put_number(&text, v, (enum plan_zero_number)i, &so_far)) return (struct str){0};
     }
     put_places(q, &text, stage);
-    if (stage == 3 && question_reentrant(q) == REENTRANT) buf_format(&text, ":reentrant");
+    const bool keeps = stage == 3 && q->plan.quant.len > 0;
+    if (keeps && question_reentrant(q) == REENTRANT) buf_format(&text, ":reentrant");
     return buf_str(&text);
 }
 
