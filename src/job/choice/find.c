@@ -145,7 +145,7 @@ static int find_gpus(const struct finding *f, struct fail *why) {
     q->plan.ranks = tried;
     if (rc > 0)
         question_say(q, "the fewest GPUs on which batch %lld fits: %lld", (long long)f->batch,
-                     (long long)(tried * split));
+                     (long long)plan_devices(&q->plan));
     else
         question_say(q, "batch %lld fits with the margin free on no number of GPUs up to %d%s",
                      (long long)f->batch, GPUS_MOST,
