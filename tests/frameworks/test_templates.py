@@ -426,7 +426,7 @@ class TestZero(unittest.TestCase):
         self.assertEqual(kept, [2 * 4 * 3072] * 2)
 
     def test_what_is_refused(self):
-        for said in (dict(shard="zero2"), dict(shard="zero2", ranks=zero.MOST_RANKS + 1), dict(precision="fp32"), dict(shard="zero3:trace", adapter="lora:4", quant="nf4", weights="bf16"),
+        for said in (dict(shard="zero2"), dict(shard="zero2", ranks=zero.MOST_RANKS + 1), dict(precision="fp32"), dict(shard="zero3:trace", adapter="lora:4", quant="nf4-left", weights="bf16"),
                      dict(optimizer="adafactor"), dict(fused_optimizer=False), dict(ema=True), dict(source="timm:resnet18")):
             with self.assertRaises(UsageError, msg=said):
                 self.record(**said)
