@@ -95,8 +95,9 @@ static bool is_of_dpo(struct str text) {
 
 // NULL: the name says none, or several.
 static const char *loss_in_name(struct str text) {
-    const char *found = is_of_dpo(text) ? "dpo" : NULL;
-    for (int i = 0; i < OBJECTIVES && !is_of_dpo(text); i++) {
+    const char *found = NULL;
+    if (is_of_dpo(text)) return "dpo";
+    for (int i = 0; i < OBJECTIVES; i++) {
         if (!objectives[i].in_names || !has_part(text, objectives[i].in_names)) continue;
         if (found && found != objectives[i].loss) return NULL;
         found = objectives[i].loss;
@@ -282,10 +283,11 @@ int question_loss(struct question *q, const struct question_options *o, struct f
         return fail_hint(why, "for example --loss liger --checkpointing; without --loss all logits "
                               "are there at once");
     }
+    const char *liger = liger_word(q);
     if (o->loss)
         q->plan.loss = str_of(o->loss);
-    else if (liger_word(q))
-        q->plan.loss = str_of(liger_word(q));
+    else if (liger)
+        q->plan.loss = str_of(liger);
     else if (has_cut(q))
         q->plan.loss = STR("cut");
     else

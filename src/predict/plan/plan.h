@@ -112,9 +112,6 @@ struct plan_zero {
     bool is_paged;     // pin_memory is off
     bool is_reentrant; // layers are recomputed with use_reentrant=True
 };
-// Whether gathered weights in four bits stay as long as the graph that multiplies by them: from the
-// forward pass to the end of backward, but where layers are recomputed reentrantly.
-bool plan_zero_keeps_bits(const struct plan *p);
 // False: it is none.
 bool plan_zero_read(struct str shard, struct plan_zero *ret);
 bool plan_zero_is_same(const struct plan_zero *a, const struct plan_zero *b);

@@ -27,15 +27,10 @@ bool plan_fsdp1_retains(const struct plan *p) {
 struct str plan_recorded_shard(const struct plan *p) {
     bool is_alike = p->adapter.len == 0 || !p->checkpointing;
     struct plan_zero zero;
-    if (plan_zero_read(p->shard, &zero) && zero.is_reentrant && !plan_zero_keeps_bits(p))
-        return STR("zero3");
+    // What was gathered stays as long as the graph that multiplies by it, which only four bits do.
+    const bool holds_bits = p->quant.len > 0 && p->checkpointing;
+    if (plan_zero_read(p->shard, &zero) && zero.is_reentrant && !holds_bits) return STR("zero3");
     return str_is(p->shard, plan_fsdp1_newer) && is_alike ? STR("fsdp1") : p->shard;
-}
-
-bool plan_zero_keeps_bits(const struct plan *p) {
-    struct plan_zero zero;
-    return plan_zero_read(p->shard, &zero) && zero.stage == 3 && p->quant.len > 0 &&
-           p->checkpointing;
 }
 
 bool plan_is_titan(struct str shard) {

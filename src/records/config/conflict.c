@@ -57,9 +57,9 @@ void config_reader_counts(struct reader *r) {
 
 // transformers' TrainingArguments: "At most one of fp16 and bf16 can be True, but not both".
 void config_reader_both_types(struct reader *r) {
-    static const char *const trainers[] = {"huggingface", "trl", "swift", "llamafactory", NULL};
+    static const char *const strict[] = {"huggingface", "trl", "swift", "llamafactory", NULL};
     struct precision_keys keys = {0};
-    if (!str_is_one_of(r->dialect->id, trainers) || r->options->inference) return;
+    if (!str_is_one_of(r->dialect->id, strict) || r->options->inference) return;
     config_precision_find(&r->scope, r->dialect->roles[CONFIG_PRECISION].places, &keys);
     const struct precision_key *fp16 = config_precision_both(&r->scope, &keys);
     if (!fp16) return;
@@ -90,6 +90,10 @@ static const struct {
       "**.parallelism_config.cp_size", "**.parallelism_config.sp_size"}},
 };
 
+// Whose settings become those of transformers' Trainer.
+static const char *const trainers[] = {"huggingface",  "trl",     "swift",
+                                       "llamafactory", "axolotl", NULL};
+
 // The switch at a place of the section, where it is on.
 static const struct match *switched_on(struct reader *r, const char *place, struct matches *m) {
     *m = (struct matches){0};
@@ -109,8 +113,6 @@ void config_reader_unaccumulated(struct reader *r) {
     } switches[] = {{"torchtune", "optimizer_in_bwd"},
                     {"llamafactory", "galore_layerwise"},
                     {"llamafactory", "apollo_layerwise"}};
-    static const char *const trainers[] = {"huggingface",  "trl",     "swift",
-                                           "llamafactory", "axolotl", NULL};
     const struct config_value *optimizer = &r->reading->values[CONFIG_OPTIMIZER];
     const struct config_value *steps = &r->reading->values[CONFIG_ACCUMULATION];
     struct str *by = &r->reading->unaccumulated;
@@ -133,8 +135,6 @@ void config_reader_unaccumulated(struct reader *r) {
 // With split_batches the batch of a transformers Trainer is that of all devices
 // (training_args.py, __post_init__).
 void config_reader_split(struct reader *r) {
-    static const char *const trainers[] = {"huggingface",  "trl",     "swift",
-                                           "llamafactory", "axolotl", NULL};
     struct config_value *batch = &r->reading->values[CONFIG_BATCH];
     struct matches m;
     if (!str_is_one_of(r->dialect->id, trainers) || batch->unit != 'D') return;
