@@ -254,12 +254,11 @@ static struct recover_decision pick_checkpoint(struct arena *a, const struct rec
 
 // The log ends while an attempt ran, or before the one that was decided: batchfit itself was
 // killed, or both were asked to stop.
-static struct recover_decision next_continued(struct arena *a, const struct recover_state *s) {
-    struct recover_size size = s->wanted.batch > 0 ? s->wanted : s->size;
-    struct str why =
-        str_format(a, "attempt %lld was cut short: continuing with batch %lld x %lld",
-                   (long long)s->attempt, (long long)size.batch, (long long)size.accumulation);
-    struct recover_decision d = again(s, size, why);
+static struct recover_decision next_continued(struct arena *a, const struct recover_rules *rules,
+                                              const struct recover_state *s) {
+    const char *what = str_format(a, "attempt %lld was cut short", (long long)s->attempt).p;
+    if (s->wanted.batch > 0) return next_wanted(a, rules, s, what);
+    struct recover_decision d = again(s, s->size, str_format(a, "%s: the same batch again", what));
     d.is_counted = false;
     return d;
 }
@@ -277,7 +276,7 @@ struct recover_decision recover_next(struct arena *a, const struct recover_rules
         d = again(state, state->size, STR("the first start"));
         d.is_counted = false;
     } else {
-        d = next_continued(a, state);
+        d = next_continued(a, rules, state);
     }
     return pick_checkpoint(a, rules, state, d, files, count);
 }

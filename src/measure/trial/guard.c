@@ -215,18 +215,20 @@ int trial_guard_launch(struct arena *a, struct guard *g, const struct trial_requ
     return 0;
 }
 
-static bool reports(const struct steps *steps, int64_t pid) {
+static const struct step_rank *rank_of(const struct steps *steps, int64_t pid) {
     for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
-        if (steps->ranks[i].pid == pid) return true;
+        if (steps->ranks[i].pid == pid) return &steps->ranks[i];
     }
-    return false;
+    return NULL;
 }
 
 // Whose end counts besides the command's: who reports; where nobody does, what it left behind.
 static bool is_of_interest(const struct guard *g, const struct steps *steps, int64_t pid,
                            int64_t status) {
-    if (g->is_stopping && WIFSIGNALED((int)status)) return false; // by us
-    if (steps->rank_count > 0) return reports(steps, pid);
+    const struct step_rank *rank = rank_of(steps, pid);
+    bool has_failed = rank && rank->state == STEPS_RANK_ENDED_BADLY;
+    if (g->is_stopping && WIFSIGNALED((int)status) && !has_failed) return false; // by us
+    if (steps->rank_count > 0) return rank != NULL;
     return g->has_exited && (g->left == 0 || g->left == pid);
 }
 
@@ -249,15 +251,24 @@ void trial_guard_hear(struct guard *g, const struct steps *steps) {
     }
 }
 
-void trial_guard_stop(struct guard *g, double grace_s, int signal) {
-    g->is_stopping = true;
-    struct guard_stop stop = {.grace_ms = (int64_t)(grace_s * 1000), .signal = signal};
+// To the guardian, with those that have made a step; where none has, those that may.
+static void send_stop(const struct guard *g, const struct steps *steps, struct guard_stop stop) {
+    bool is_any = false;
+    for (ptrdiff_t i = 0; i < steps->rank_count; i++) is_any |= steps->ranks[i].steps > 0;
+    for (ptrdiff_t i = 0; i < steps->rank_count && stop.trainer_count < GUARD_TRAINERS; i++) {
+        if (is_any && steps->ranks[i].steps == 0) continue;
+        stop.trainers[stop.trainer_count++] = (int32_t)steps->ranks[i].pid;
+    }
     (void)send_whole(g->socket_fd, (struct str){(const char *)&stop, sizeof stop});
 }
 
-void trial_guard_pass(struct guard *g, int signal) {
-    struct guard_stop message = {.signal = signal, .is_message = 1};
-    (void)send_whole(g->socket_fd, (struct str){(const char *)&message, sizeof message});
+void trial_guard_stop(struct guard *g, const struct steps *steps, double grace_s, int signal) {
+    g->is_stopping = true;
+    send_stop(g, steps, (struct guard_stop){(int64_t)(grace_s * 1000), signal, 0, 0, {0}});
+}
+
+void trial_guard_pass(struct guard *g, const struct steps *steps, int signal) {
+    send_stop(g, steps, (struct guard_stop){.signal = signal, .is_message = 1});
 }
 
 // What came to us when somebody killed the guardian: all below us that is in no session of ours and

@@ -3,9 +3,9 @@
 // is waited for by the others for ever.
 #include "measure/trial/trial_int.h"
 
-static const double BAD_END_S = 3;   // for a launcher to stop the others itself and say why
-static const double GOOD_END_S = 10; // for the other things of a program that has trained
-static const double OOM_S = 5;       // a program may catch it and go on
+static const double BAD_END_S = 3; // for a launcher to stop the others itself and say why
+static const double END_S = 10;    // for the other things of a program that has trained, or failed
+static const double OOM_S = 5;     // a program may catch it and go on
 
 // A rank may be gone before it is looked at: what was never seen is gone where others of its trial
 // were. Where none was, their pids are those of another namespace.
@@ -49,12 +49,14 @@ bool trial_ranks_are_lost(const struct ranks *r, const struct steps *s, int64_t 
     return lost > 0 && (running > 0 || are_missing);
 }
 
-bool trial_ranks_live(const struct steps *s, const struct tree *tree, int64_t now_ns) {
+bool trial_ranks_live(const struct steps *s, const struct tree *tree, int64_t now_ns,
+                      bool is_whole) {
     for (ptrdiff_t i = 0; i < s->rank_count; i++) {
         const struct step_rank *rank = &s->ranks[i];
-        bool is_ending = rank->state == STEPS_RANK_ENDED_WELL &&
-                         !(now_ns && is_past(now_ns, rank->last_ns, GOOD_END_S));
-        if ((is_running(rank) || is_ending) && trial_tree_has(tree, (pid_t)rank->pid)) return true;
+        bool has_time = is_whole && rank->state == STEPS_RANK_ENDED_WELL;
+        bool is_ending = !is_running(rank) && !is_past(now_ns, rank->last_ns, END_S);
+        bool is_awaited = is_running(rank) || is_ending || has_time;
+        if (is_awaited && trial_tree_has(tree, (pid_t)rank->pid)) return true;
     }
     return false;
 }

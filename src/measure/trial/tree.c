@@ -151,6 +151,15 @@ bool trial_tree_has(const struct tree *t, pid_t pid) {
     return p && !p->is_zombie;
 }
 
+bool trial_tree_leads_to(const struct tree *t, pid_t pid, const int32_t *pids, int count) {
+    for (int i = 0; i < count; i++) {
+        const struct tree_process *at = find(t, pids[i]);
+        while (at && at->pid != pid) at = find(t, at->parent);
+        if (at) return true;
+    }
+    return false;
+}
+
 int trial_tree_living(const struct tree *t) {
     int count = 0;
     for (int i = 0; i < t->count; i++) count += !t->items[i].is_zombie;

@@ -161,7 +161,7 @@ static bool has_lost_rank(const struct run *r) {
 // (the guardian's word counts: a scan may miss one whose parent ended meanwhile).
 static bool is_worth_waiting(const struct run *r) {
     const struct steps *s = &r->trial->steps;
-    if (trial_ranks_live(s, &r->tree, r->request->whole ? 0 : r->now_ns)) return true;
+    if (trial_ranks_live(s, &r->tree, r->now_ns, r->request->whole)) return true;
     return s->rank_count == 0 && r->guard.status == 0;
 }
 
@@ -236,7 +236,7 @@ static void pass_signals(struct run *r) {
     const volatile sig_atomic_t *counts = r->request->whole ? r->request->whole->signals : NULL;
     for (int i = 0; counts && i < 2; i++) {
         for (; r->passed[i] < counts[signals[i]]; r->passed[i]++) {
-            trial_guard_pass(&r->guard, signals[i]);
+            trial_guard_pass(&r->guard, &r->trial->steps, signals[i]);
         }
     }
 }
@@ -333,13 +333,14 @@ static void stop(struct run *r, enum failure_class end) {
     bool counts = r->request->whole && (end == FAILURE_INTERRUPTED || end == FAILURE_ASKED);
     r->is_reading_steps = end == FAILURE_UNKNOWN || counts;
     bool was_running = !r->guard.has_exited;
-    if (!r->guard.is_empty) trial_guard_stop(&r->guard, grace_s, signal_for(r, end));
+    const struct steps *s = &r->trial->steps;
+    if (!r->guard.is_empty) trial_guard_stop(&r->guard, s, grace_s, signal_for(r, end));
     int64_t begin_ns = os_now_ns();
     while (!r->guard.is_empty && !r->guard.is_lost) {
         turn(r);
         if (!was_hurried && is_hurried(r, end)) {
             was_hurried = true;
-            trial_guard_stop(&r->guard, 0, 0);
+            trial_guard_stop(&r->guard, s, 0, 0);
         }
         if (seconds_since(r, begin_ns) > grace_s + UNKILLABLE_S) return;
     }

@@ -49,6 +49,8 @@ void trial_tree_close(struct tree *t);
 // All that descend from `root`, without it.
 int trial_tree_scan(struct tree *t, pid_t root);
 bool trial_tree_has(const struct tree *t, pid_t pid); // of the last scan, and not a zombie
+// Whether it is one of these or has started one.
+bool trial_tree_leads_to(const struct tree *t, pid_t pid, const int32_t *pids, int count);
 int trial_tree_living(const struct tree *t);
 int64_t trial_tree_ticks(const struct tree *t); // CPU time of all, and of those that they outlived
 // True when one is in another process group than `group`.
@@ -205,10 +207,13 @@ struct guard_launch {
     int64_t memory_limit_bytes;
     int argc, envc;
 };
+enum { GUARD_TRAINERS = 64 };
 struct guard_stop {
     int64_t grace_ms;
-    int signal;     // that the command's group gets first; 0: SIGTERM
+    int signal;     // that the command gets first; 0: SIGTERM
     int is_message; // only that signal; nothing is stopped
+    // The processes that train, of those that report.
+    int32_t trainer_count, trainers[GUARD_TRAINERS];
 };
 
 // Set before the fork; all the guardian knows.
@@ -253,9 +258,9 @@ int trial_guard_launch(struct arena *a, struct guard *g, const struct trial_requ
                        char *const *argv, char *const *environment, struct fail *why);
 // Reads what the guardian has to tell now; `steps` says whose ends are of interest.
 void trial_guard_hear(struct guard *g, const struct steps *steps);
-// First `signal` (0: SIGTERM) and, after the grace, SIGKILL.
-void trial_guard_stop(struct guard *g, double grace_s, int signal);
-void trial_guard_pass(struct guard *g, int signal); // to the command's group
+// First `signal` (0: SIGTERM) and, after the grace, SIGKILL. `steps` says who trains.
+void trial_guard_stop(struct guard *g, const struct steps *steps, double grace_s, int signal);
+void trial_guard_pass(struct guard *g, const struct steps *steps, int signal);
 // How it ended: of a command that ended well, what it left in the background.
 int trial_guard_status(const struct guard *g);
 // What is known of the command's end besides its output.
@@ -352,9 +357,10 @@ void trial_ranks_see(struct ranks *r, const struct steps *s, struct tree *tree, 
 // Whether a process that has announced itself, can still tell, and did not end well is there: one
 // that has made steps, or one that has made none.
 bool trial_ranks_are_expected(const struct steps *s, const struct tree *tree, bool has_stepped);
-// Whether a process that reports lives. One that has said that it ends has some seconds for it
-// (now_ns 0: as long as it takes).
-bool trial_ranks_live(const struct steps *s, const struct tree *tree, int64_t now_ns);
+// Whether a process that reports lives. One that has said that it ends has some seconds for it;
+// that of a whole run which ends well, as long as it takes.
+bool trial_ranks_live(const struct steps *s, const struct tree *tree, int64_t now_ns,
+                      bool is_whole);
 // Whether a rank is gone, or can do no further step, while others run and wait for it; are_missing:
 // some have not yet said anything.
 bool trial_ranks_are_lost(const struct ranks *r, const struct steps *s, int64_t last_step_ns,

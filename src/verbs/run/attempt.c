@@ -253,6 +253,10 @@ static void see_background(struct run_watch *w) {
 // No steps are asked of what has not told of any: whether it trains cannot be seen.
 static void see_silence(struct run_watch *w, const struct steps *s) {
     bool is_late = w->outside.seconds > w->attempt.start_limit_s;
+    if (w->is_unseen && slowest(s)) {
+        run_say("steps are seen now, after %.3g s: from here on, a stall is noticed, too",
+                w->outside.seconds);
+    }
     w->is_unseen = is_late && !slowest(s);
     if (!w->is_unseen || w->run->has_warned_unseen) return;
     w->run->has_warned_unseen = true;
@@ -264,8 +268,8 @@ static void see_silence(struct run_watch *w, const struct steps *s) {
                 "alone while it works, prints or saves",
                 w->attempt.start_limit_s);
     } else {
-        run_say("no steps seen: nothing in the training has registered in %.3g s; only its end is "
-                "watched (%.*s)",
+        run_say("no steps seen: nothing in the training has registered in %.3g s; until it does, "
+                "only its end is watched (%.*s)",
                 w->attempt.start_limit_s, STR_ARG(seen));
     }
 }

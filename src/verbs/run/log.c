@@ -113,7 +113,7 @@ static int begin_anew(struct run *r, char *const *command, struct fail *why) {
     r->state = (struct recover_state){.arena = r->arena};
     r->began_ns = os_wall_ns();
     run_log_add(r, begin_event(r, command));
-    os_sync_folder(dirname(str_z(r->arena, r->log.path)));
+    if (r->log.fd >= 0) os_sync_folder(dirname(str_z(r->arena, r->log.path)));
     return r->log.is_broken ? unwritable(r, why) : 0;
 }
 
@@ -209,13 +209,21 @@ static int keep_old(struct run *r, struct fail *why) {
     return open_file(r, why);
 }
 
+// Where nothing is restarted or continued, the training is worth more than its log.
+static int begin_unlogged(struct run *r, char *const *command, struct fail *why) {
+    run_say("no event log: %s; if it is stopped, it cannot be continued", why->message);
+    r->log.path = (struct str){0};
+    return begin_anew(r, command, why);
+}
+
 int run_log_open(struct run *r, char *const *command, struct fail *why) {
     struct recover_log log = {0};
     struct str text = {0};
     struct stat st;
+    bool is_needed = r->o->log || r->o->resume || r->rules.recover;
     int rc = log_path(r, command, why);
     if (rc == 0) rc = open_file(r, why);
-    if (rc < 0) return rc;
+    if (rc < 0) return is_needed ? rc : begin_unlogged(r, command, why);
     bool is_file = fstat(r->log.fd, &st) == 0 && S_ISREG(st.st_mode);
     if (is_file) {
         rc = os_read(r->arena, str_z(r->arena, r->log.path), LOG_MAX_BYTES, &text, NULL, why);

@@ -88,7 +88,9 @@ static bool handles(const struct run_watch *w, int signal) {
 
 void run_requeue_look(struct run_watch *w, const struct steps *s, bool is_saved) {
     int64_t now_ns = os_now_ns();
-    if (now_ns >= w->next_handlers_ns || (ends_soon && !w->is_ending)) {
+    // Once it has been stopped, it may be past them: Python drops its handlers as it ends.
+    bool is_due = now_ns >= w->next_handlers_ns && run_stop_signal() == 0;
+    if (is_due || (ends_soon && !w->is_ending)) {
         w->next_handlers_ns = now_ns + NS_PER_S;
         look_at_handlers(w, s);
     }

@@ -88,9 +88,13 @@ void run_say_end(struct run *r, int status) {
         }
         buf_add(&b, STR("), "));
     }
-    buf_format(&b, "samples seen: %.*s", STR_ARG(samples_text(r->arena, s->samples)));
+    // Who is killed cannot tell of its last steps.
+    bool is_least = s->phase == RECOVER_FINISHED && s->status > 128 && s->samples > 0;
+    buf_format(&b, "samples seen: %s%.*s", is_least ? "at least " : "",
+               STR_ARG(samples_text(r->arena, s->samples)));
     if (r->is_standin) buf_add(&b, STR("; FAKE: the command plays a scenario"));
-    if (status == RUN_REQUEUE) buf_add(&b, STR("; stopped: the same command continues"));
+    bool is_stopped = s->phase != RECOVER_FINISHED && r->rules.recover;
+    if (is_stopped) buf_add(&b, STR("; stopped: the same command continues"));
     if (status != 0) buf_format(&b, "; exit status %d", status);
     run_say("%.*s", STR_ARG(buf_str(&b)));
 }
