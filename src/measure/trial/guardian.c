@@ -275,7 +275,6 @@ static void signal_group(struct guardian *g, const struct guard_stop *s, int sig
         kill(-g->command, signal); // all at once: no fork comes in between
         return;
     }
-    scan(g);
     for (int i = 0; i < g->tree.count; i++) {
         const struct tree_process *p = &g->tree.items[i];
         bool is_meant = p->pid == g->command ||
@@ -322,6 +321,16 @@ static void kill_round(struct guardian *g) {
     trial_tree_signal(&g->tree, SIGKILL, (struct tree_spared){0});
 }
 
+// Those that have ended meanwhile decide nothing.
+static void keep_living(struct guardian *g, struct guard_stop *s) {
+    int kept = 0;
+    scan(g);
+    for (int i = 0; i < s->trainer_count; i++) {
+        if (trial_tree_has(&g->tree, s->trainers[i])) s->trainers[kept++] = s->trainers[i];
+    }
+    s->trainer_count = kept;
+}
+
 static void obey(struct guardian *g) {
     struct guard_stop stop;
     if (!read_whole(g->setup->socket_fd, &stop, sizeof stop)) {
@@ -329,6 +338,7 @@ static void obey(struct guardian *g) {
         g->phase = PHASE_KILL;
         return;
     }
+    keep_living(g, &stop);
     if (stop.is_message) {
         signal_group(g, &stop, stop.signal);
         return;
@@ -340,7 +350,6 @@ static void obey(struct guardian *g) {
     g->deadline_ns = os_now_ns() + stop.grace_ms * NS_PER_MS;
     g->had_exited = g->has_exited;
     const int signals[] = {stop.signal ? stop.signal : SIGTERM, SIGCONT};
-    scan(g);
     for (int i = 0; i < 2; i++) {
         if (g->has_exited)
             signal_left(g, &stop, signals[i]);
