@@ -31,50 +31,6 @@ static void one_that_obeys_sigterm_may_finish(void **state) {
     assert_true(str_ends(t.output, STR("saved\n")));
 }
 
-// Whoever loses a DataLoader's worker, or the reader of its output, cannot end its step and save.
-static void those_that_a_training_needs_live_as_long(void **state) {
-    (void)state;
-    ARENA_AUTO a = {0};
-    struct trial_request q = script(
-        &a, "sleep 1000 & H=$!; trap 'sleep .3; grep -q sleep /proc/$H/cmdline && echo it lives; "
-            "exit 0' TERM; start; step 1; while :; do sleep .05; done");
-    q.steps = 1;
-    q.grace_s = 30;
-    struct trial t = try(&a, &q);
-    assert_end(&a, &t, FAILURE_ENOUGH);
-    assert_str(t.output, "it lives\n");
-    q = script(&a, "{ sh -c \"$P \"'trap \"sleep .3; echo saved; exit 0\" TERM; start; step 1; "
-                   "while :; do sleep .05; done'; } | cat");
-    q.steps = 1;
-    q.grace_s = 30;
-    t = try(&a, &q);
-    assert_end(&a, &t, FAILURE_ENOUGH);
-    assert_str(t.output, "saved\n");
-}
-
-// A shell dies of the signal at once; what it has started may still save.
-static void a_shell_that_dies_leaves_the_grace(void **state) {
-    (void)state;
-    static const char *const starts[] = {"start; step 1; ", "echo no steps; "};
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
-        ARENA_AUTO a = {0};
-        const char *text = str_format(&a,
-                                      "sh -c \"$P \"'trap \"sleep 2; echo saved; exit 0\" TERM; %s"
-                                      "while :; do sleep .05; done'; :",
-                                      starts[i])
-                               .p;
-        struct trial_request q = script(&a, text);
-        q.steps = 1;
-        q.grace_s = 30;
-        q.time_limit_s = i == 0 ? 90 : 1;
-        int64_t begin_ns = os_now_ns();
-        struct trial t = try(&a, &q);
-        assert_end(&a, &t, i == 0 ? FAILURE_ENOUGH : FAILURE_TIME_UP);
-        assert_true(str_ends(t.output, STR("saved\n")));
-        assert_true(os_now_ns() - begin_ns < INT64_C(25000000000)); // not the whole grace
-    }
-}
-
 static void one_in_the_background_that_fails_has_failed(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -249,8 +205,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(one_that_ignores_sigterm_is_killed),
         TEST(one_that_obeys_sigterm_may_finish),
-        TEST(those_that_a_training_needs_live_as_long),
-        TEST(a_shell_that_dies_leaves_the_grace),
         TEST(one_in_the_background_that_fails_has_failed),
         TEST(a_launcher_that_ends_is_not_the_end),
         TEST(daemons_are_found),

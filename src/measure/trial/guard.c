@@ -254,11 +254,12 @@ void trial_guard_hear(struct guard *g, const struct steps *steps) {
 // To the guardian, with those that have made a step; where none has, those that may.
 static void send_stop(const struct guard *g, const struct steps *steps, struct guard_stop stop) {
     bool is_any = false;
-    for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
+    for (ptrdiff_t i = 0; steps && i < steps->rank_count; i++) {
         const struct step_rank *rank = &steps->ranks[i];
         is_any |= rank->steps > 0 && rank->state == STEPS_RANK_STARTED;
     }
-    for (ptrdiff_t i = 0; i < steps->rank_count && stop.trainer_count < GUARD_TRAINERS; i++) {
+    for (ptrdiff_t i = 0; steps && i < steps->rank_count && stop.trainer_count < GUARD_TRAINERS;
+         i++) {
         if (is_any && steps->ranks[i].steps == 0) continue;
         stop.trainers[stop.trainer_count++] = (int32_t)steps->ranks[i].pid;
     }

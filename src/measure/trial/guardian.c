@@ -32,8 +32,6 @@ enum {
     ROUND_LEAST_MS = 2, // between two rounds of killing
     ROUND_MOST_MS = 200,
     FREEZE_ROUNDS = 8,
-    AFTER_COMMAND_MS = 1000, // for what is left when the command has obeyed, and nobody trains
-    TERM_LOOK_MS = 100,      // between two looks for that
     // Between two looks at the memory: what the fastest machines fill meanwhile fits into the room
     // that is left. And between two looks for new processes.
     LOOK_LEAST_MS = 2,
@@ -51,11 +49,9 @@ struct guardian {
     struct tree tree;
     int signal_fd;
     pid_t self, command;
-    bool has_cgroup, has_exited, was_signalled, is_told_empty, is_alone, left_group;
-    bool had_exited;     // the command, before the stop: what it left is what is to end
-    bool has_asked_left; // all that it left has been asked to end, too
+    bool has_cgroup, has_exited, is_told_empty, is_alone, left_group;
     int strays, round_ms;
-    struct guard_stop stop; // the first
+    struct farewell farewell;
     int64_t own_rss_bytes;
     enum phase phase;
     int64_t deadline_ns;
@@ -251,7 +247,7 @@ static bool reap(struct guardian *g) {
         tell(g, m, pid == g->command ? 0 : MSG_DONTWAIT); // the others' may be lost
         if (pid != g->command) continue;
         g->has_exited = true;
-        g->was_signalled = WIFSIGNALED(status);
+        g->farewell.was_signalled = WIFSIGNALED(status);
     }
     return pid < 0 && errno == ECHILD;
 }
@@ -264,47 +260,6 @@ static void scan(struct guardian *g) {
 static void count_strays(struct guardian *g) {
     int living = trial_tree_living(&g->tree);
     if (g->has_exited && living > g->strays) g->strays = living;
-}
-
-// The polite part, to the command's group; where the trainers are known, to them and those that
-// started them. Their helpers (a DataLoader's workers) and who reads their output (tee) are not to
-// die before them: a training that loses one cannot end its step and save.
-static void signal_group(struct guardian *g, const struct guard_stop *s, int signal) {
-    if (g->command <= 0 || g->has_exited) return;
-    if (s->trainer_count == 0) {
-        kill(-g->command, signal); // all at once: no fork comes in between
-        return;
-    }
-    for (int i = 0; i < g->tree.count; i++) {
-        const struct tree_process *p = &g->tree.items[i];
-        bool is_meant = p->pid == g->command ||
-                        trial_tree_leads_to(&g->tree, p->pid, s->trainers, s->trainer_count);
-        if (is_meant && p->group == g->command && !p->is_zombie) kill(p->pid, signal);
-    }
-}
-
-// The command is gone, and has left something in the background.
-static void signal_left(const struct guardian *g, const struct guard_stop *s, int signal) {
-    for (int i = 0; i < g->tree.count; i++) {
-        const struct tree_process *p = &g->tree.items[i];
-        bool is_meant = s->trainer_count == 0 ||
-                        trial_tree_leads_to(&g->tree, p->pid, s->trainers, s->trainer_count);
-        if (is_meant && !p->is_zombie) kill(p->pid, signal);
-    }
-}
-
-// Whether something may still be saving though the command is gone: a process that trains; where
-// none is known, what the command had left before the stop, or a shell that the signal has ended.
-static bool may_be_saving(const struct guardian *g) {
-    const struct guard_stop *s = &g->stop;
-    bool is_in_group = false;
-    for (int i = 0; i < s->trainer_count; i++) {
-        if (trial_tree_has(&g->tree, s->trainers[i])) return true;
-    }
-    for (int i = 0; i < g->tree.count; i++) {
-        is_in_group |= g->tree.items[i].group == g->command && !g->tree.items[i].is_zombie;
-    }
-    return s->trainer_count == 0 && (g->had_exited || (g->was_signalled && is_in_group));
 }
 
 // All are frozen before the first is killed: nobody forks on, restarts another, or reaps one, so
@@ -321,16 +276,6 @@ static void kill_round(struct guardian *g) {
     trial_tree_signal(&g->tree, SIGKILL, (struct tree_spared){0});
 }
 
-// Those that have ended meanwhile decide nothing.
-static void keep_living(struct guardian *g, struct guard_stop *s) {
-    int kept = 0;
-    scan(g);
-    for (int i = 0; i < s->trainer_count; i++) {
-        if (trial_tree_has(&g->tree, s->trainers[i])) s->trainers[kept++] = s->trainers[i];
-    }
-    s->trainer_count = kept;
-}
-
 static void obey(struct guardian *g) {
     struct guard_stop stop;
     if (!read_whole(g->setup->socket_fd, &stop, sizeof stop)) {
@@ -338,49 +283,31 @@ static void obey(struct guardian *g) {
         g->phase = PHASE_KILL;
         return;
     }
-    keep_living(g, &stop);
+    scan(g);
     if (stop.is_message) {
-        signal_group(g, &stop, stop.signal);
+        if (g->command > 0) trial_farewell_pass(&g->tree, g->command, &stop);
         return;
     }
     if (stop.grace_ms <= 0) g->phase = PHASE_KILL;
     if (g->phase != PHASE_RUN) return;
     g->phase = PHASE_TERM;
-    g->stop = stop;
     g->deadline_ns = os_now_ns() + stop.grace_ms * NS_PER_MS;
-    g->had_exited = g->has_exited;
-    const int signals[] = {stop.signal ? stop.signal : SIGTERM, SIGCONT};
-    for (int i = 0; i < 2; i++) {
-        if (g->has_exited)
-            signal_left(g, &stop, signals[i]);
-        else
-            signal_group(g, &stop, signals[i]);
-    }
+    if (g->command > 0) trial_farewell_begin(&g->farewell, &g->tree, g->command, &stop);
     if (g->has_exited) count_strays(g);
-}
-
-// The command has obeyed. Once nobody can be saving any more, the rest is asked to end, too, and
-// has a second for it.
-static void look_after_command(struct guardian *g, int64_t now_ns) {
-    int64_t end_ns = now_ns + AFTER_COMMAND_MS * NS_PER_MS;
-    if (g->has_asked_left) return;
-    scan(g);
-    if (may_be_saving(g)) return;
-    g->has_asked_left = true;
-    trial_tree_signal(&g->tree, SIGTERM, (struct tree_spared){0});
-    trial_tree_signal(&g->tree, SIGCONT, (struct tree_spared){0});
-    if (end_ns < g->deadline_ns) g->deadline_ns = end_ns;
 }
 
 // What is due now, and for how long nothing is: ms, -1 for ever.
 static int act(struct guardian *g) {
     int64_t now_ns = os_now_ns();
-    if (g->phase == PHASE_TERM && g->has_exited) look_after_command(g, now_ns);
+    if (g->phase == PHASE_TERM) {
+        scan(g);
+        int64_t end_ns = trial_farewell_look(&g->farewell, &g->tree, now_ns);
+        if (end_ns < g->deadline_ns) g->deadline_ns = end_ns;
+    }
     if (g->phase == PHASE_TERM && now_ns >= g->deadline_ns) g->phase = PHASE_KILL;
     if (g->phase == PHASE_TERM) {
         int64_t left_ms = (g->deadline_ns - now_ns) / NS_PER_MS + 1;
-        bool is_looked_for = g->has_exited && !g->has_asked_left && left_ms > TERM_LOOK_MS;
-        return is_looked_for ? TERM_LOOK_MS : (int)left_ms;
+        return left_ms > FAREWELL_LOOK_MS ? FAREWELL_LOOK_MS : (int)left_ms;
     }
     if (g->phase != PHASE_KILL) return -1;
     kill_round(g);

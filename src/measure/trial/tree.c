@@ -41,17 +41,23 @@ void trial_tree_close(struct tree *t) {
     *t = (struct tree){.proc_fd = -1};
 }
 
-// PID/FILE below /proc, into text with a NUL behind it; its length, or negative.
-static ssize_t read_file(const struct tree *t, pid_t pid, const char *file, char *text,
-                         size_t size) {
-    char path[40], digits[12];
+// PID/FILE, below /proc.
+static void file_path(pid_t pid, const char *file, char *path, size_t size) {
+    char digits[12];
     size_t n = 0, at = 0;
     do digits[n++] = (char)('0' + pid % 10);
     while ((pid /= 10) > 0);
     while (n > 0) path[at++] = digits[--n];
     path[at++] = '/';
-    while (*file && at + 1 < sizeof path) path[at++] = *file++;
+    while (*file && at + 1 < size) path[at++] = *file++;
     path[at] = 0;
+}
+
+// Into text with a NUL behind it; its length, or negative.
+static ssize_t read_file(const struct tree *t, pid_t pid, const char *file, char *text,
+                         size_t size) {
+    char path[40];
+    file_path(pid, file, path, sizeof path);
     int fd = openat(t->proc_fd, path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return -1;
     ssize_t length = read(fd, text, size - 1);
@@ -158,6 +164,33 @@ bool trial_tree_leads_to(const struct tree *t, pid_t pid, const int32_t *pids, i
         if (at) return true;
     }
     return false;
+}
+
+bool trial_tree_is_shell(const struct tree *t, pid_t pid) {
+    static const char *const shells[] = {"/sh", "/bash", "/dash", "/zsh", "/ksh", "/busybox"};
+    char path[40], program[256];
+    file_path(pid, "exe", path, sizeof path);
+    ssize_t n = readlinkat(t->proc_fd, path, program, sizeof program - 1);
+    if (n <= 0) return false;
+    program[n] = 0;
+    const char *name = strrchr(program, '/');
+    for (size_t i = 0; name && i < sizeof shells / sizeof *shells; i++) {
+        if (strcmp(name, shells[i]) == 0) return true;
+    }
+    return false;
+}
+
+// proc(5): "SigCgt:\t0000000000014002", bit 0 is signal 1.
+bool trial_tree_catches(const struct tree *t, pid_t pid, int signal) {
+    char text[4096];
+    if (read_file(t, pid, "status", text, sizeof text) <= 0) return false;
+    const char *line = strstr(text, "\nSigCgt:");
+    uint64_t bits = 0;
+    for (line = line ? line + 8 : ""; *line == '\t' || *line == ' ';) line++;
+    for (; *line >= '0' && *line <= 'f'; line++) {
+        bits = bits << 4 | (uint64_t)(*line <= '9' ? *line - '0' : *line - 'a' + 10);
+    }
+    return bits >> (signal - 1) & 1;
 }
 
 int trial_tree_living(const struct tree *t) {

@@ -333,7 +333,7 @@ static void stop(struct run *r, enum failure_class end) {
     bool counts = r->request->whole && (end == FAILURE_INTERRUPTED || end == FAILURE_ASKED);
     r->is_reading_steps = end == FAILURE_UNKNOWN || counts;
     bool was_running = !r->guard.has_exited;
-    const struct steps *s = &r->trial->steps;
+    const struct steps *s = r->request->whole ? &r->trial->steps : NULL; // a trial saves nothing
     if (!r->guard.is_empty) trial_guard_stop(&r->guard, s, grace_s, signal_for(r, end));
     int64_t begin_ns = os_now_ns();
     while (!r->guard.is_empty && !r->guard.is_lost) {

@@ -51,6 +51,8 @@ int trial_tree_scan(struct tree *t, pid_t root);
 bool trial_tree_has(const struct tree *t, pid_t pid); // of the last scan, and not a zombie
 // Whether it is one of these or has started one.
 bool trial_tree_leads_to(const struct tree *t, pid_t pid, const int32_t *pids, int count);
+bool trial_tree_is_shell(const struct tree *t, pid_t pid);            // that runs now
+bool trial_tree_catches(const struct tree *t, pid_t pid, int signal); // has a handler for it
 int trial_tree_living(const struct tree *t);
 int64_t trial_tree_ticks(const struct tree *t); // CPU time of all, and of those that they outlived
 // True when one is in another process group than `group`.
@@ -216,6 +218,28 @@ struct guard_stop {
     int32_t trainer_count, trainers[GUARD_TRAINERS];
 };
 
+// --- a stop's polite part (farewell.c) ---
+
+enum { FAREWELL_LAUNCHERS = 16, FAREWELL_LOOK_MS = 100 };
+struct farewell {
+    struct guard_stop stop;
+    pid_t command;
+    bool was_signalled; // the command was ended by a signal
+    bool had_exited;    // it had ended before the stop: what it left is what is to end
+    bool has_asked_all;
+    pid_t launchers[FAREWELL_LAUNCHERS]; // that are asked once their trainers are gone
+    int launcher_count;
+    int64_t gone_ns; // since when they are; 0: not yet
+};
+// A tree that was just scanned is asked to end.
+void trial_farewell_begin(struct farewell *f, const struct tree *t, pid_t command,
+                          const struct guard_stop *stop);
+// Asks those whose time has come. When what is left is to be killed, though the grace is not over:
+// os_now_ns; INT64_MAX: not before.
+int64_t trial_farewell_look(struct farewell *f, const struct tree *t, int64_t now_ns);
+// Passes a signal on that stops nothing.
+void trial_farewell_pass(const struct tree *t, pid_t command, const struct guard_stop *message);
+
 // Set before the fork; all the guardian knows.
 struct guard_setup {
     int socket_fd, output_fd, error_fd, steps_fd, scratch_parent_fd; // error_fd: of stderr
@@ -258,7 +282,8 @@ int trial_guard_launch(struct arena *a, struct guard *g, const struct trial_requ
                        char *const *argv, char *const *environment, struct fail *why);
 // Reads what the guardian has to tell now; `steps` says whose ends are of interest.
 void trial_guard_hear(struct guard *g, const struct steps *steps);
-// First `signal` (0: SIGTERM) and, after the grace, SIGKILL. `steps` says who trains.
+// First `signal` (0: SIGTERM) and, after the grace, SIGKILL. `steps` says who trains, and may save;
+// NULL: nobody has to.
 void trial_guard_stop(struct guard *g, const struct steps *steps, double grace_s, int signal);
 void trial_guard_pass(struct guard *g, const struct steps *steps, int signal);
 // How it ended: of a command that ended well, what it left in the background.

@@ -78,7 +78,7 @@ static void look_at_handlers(struct run_watch *w, const struct steps *s) {
         all &= bits;
         is_any = true;
     }
-    if (is_any) w->handlers = all;
+    if (is_any) w->handlers |= all; // Python drops them as it ends
     w->knows_handlers |= is_any;
 }
 
