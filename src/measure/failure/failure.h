@@ -88,6 +88,7 @@ struct failure {
     const struct failure_signature *signature; // never NULL
     struct str line;                           // of the output that decided; empty: none
     struct str exception;  // "ValueError: …": the last exception of the output
+    struct str handled;    // an earlier error of memory that the program dealt with; empty: none
     struct str last_lines; // at most 12, for the report
     struct failure_numbers numbers;
     enum failure_cause cause; // of device memory: spill when more is allocated than the GPU has,
@@ -95,7 +96,8 @@ struct failure {
                               // fragmentation when what is reserved but unallocated would have been
                               // enough, and is a twentieth of the GPU; others when other processes
                               // hold the rest
-    bool is_doubtful; // an error of something else came later, which this one may have to do with
+    struct str later; // an error of something else that came later, which this one may have to do
+                      // with; empty: none
     int signal;       // that killed it; 0: none
     int exit_status;  // -1: killed
 };
