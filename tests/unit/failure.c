@@ -101,6 +101,37 @@ static void every_row_has_a_text(void **state) {
     assert_null(failure_signature_named(STR("no-such-row")));
 }
 
+static void messages_say_what_they_are_about(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    static const struct {
+        const char *name, *subject;
+    } texts[] = {
+        {"missing-file.txt", "data/train.csv"},
+        {"missing-file@script.txt", "nothere.py"},
+        {"permission.txt", "/data/data.csv"},
+        {"no-command.txt", "pyhton"},
+        {"import.txt", "apex"},
+        {"import@name.txt", "nosuch"},
+        {"import@pillow.txt", "PIL.Image"},
+        {"install.txt", "torch==1.12.1+cu117"},
+        {"network.txt", "huggingface.co"},
+        {"network-warned.txt", "huggingface.co"},
+        {"network@hub.txt", "https://huggingface.co"},
+        {"network@socket.txt", ""},
+        {"hub-access.txt", "None"},
+        {"hub-access@notebook.txt", "distilroberta-base"},
+        {"hub-access@tokenizer.txt", "bert-base-uncased"},
+        {"hub-access@gated.txt", "meta-llama/Llama-3.1-8B"},
+        {"cuda-oom.txt", ""},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct failure e = classify_file(&a, str_of(texts[i].name));
+        if (str_is(e.subject, texts[i].subject)) continue;
+        fail_msg("%s: about '%.*s'", texts[i].name, STR_ARG(e.subject));
+    }
+}
+
 static void who_ended_it_is_known(void **state) {
     (void)state;
     for (int i = 0; failure_signature(i); i++)
@@ -328,6 +359,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_text_decides_its_row),
         cmocka_unit_test(every_row_has_a_text),
+        cmocka_unit_test(messages_say_what_they_are_about),
         cmocka_unit_test(who_ended_it_is_known),
         cmocka_unit_test(numbers_are_read),
         cmocka_unit_test(other_lines_have_no_numbers),

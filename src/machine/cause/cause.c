@@ -128,7 +128,7 @@ static const struct row {
      "import install bitsandbytes cpu-build cuda-extension missing-file permission no-command "
      "network "
      "hub-access network-warned",
-     NULL, CAUSE_SAID, NULL, 0, NULL},
+     NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"setup.arguments", "the program rejected its arguments or its terminal",
      "usage no-launcher not-a-tty no-input wandb-login", NULL, CAUSE_SAID, NULL, 0, NULL},
     {"setup.disk", "a disk is full", "disk-full save-failed", NULL, CAUSE_SAID, NULL, 0, NULL},

@@ -423,6 +423,8 @@ void failure_classify(struct arena *a, struct str output, const struct failure_f
         rule(&r);
     e.signature = r.best.row;
     if (r.best.line >= 0) e.line = r.t.lines[told_line(&r)].text;
+    if (r.best.line >= 0)
+        e.subject = failure_subject(r.best.row, lines_from(&r.t, told_line(&r), MESSAGE_LINES));
     ptrdiff_t exception = is_clean(facts) ? -1 : told_exception(&r);
     if (exception >= 0) e.exception = r.t.lines[exception].bare;
     e.last_lines = last_lines(a, &r.t, r.best.line);

@@ -87,6 +87,7 @@ enum failure_cause {
 struct failure {
     const struct failure_signature *signature; // never NULL
     struct str line;                           // of the output that decided; empty: none
+    struct str subject;    // what it is about: a file, a host, a module; empty: not said
     struct str exception;  // "ValueError: …": the last exception of the output
     struct str handled;    // an earlier error of memory that the program dealt with; empty: none
     struct str last_lines; // at most 12, for the report
@@ -105,6 +106,9 @@ struct failure {
 // Reads PyTorch's "Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; …)" of every
 // version from 1.4 to 2.13, HIP's and MPS's too, and the CPU allocator's. False: not such a line.
 bool failure_read_numbers(struct str line, struct failure_numbers *ret_numbers);
+
+// What the message is about: "data/train.csv", "huggingface.co", "apex"; empty: not said.
+struct str failure_subject(const struct failure_signature *row, struct str message);
 
 // `output` is the tail of stdout and stderr (at most some MiB).
 void failure_classify(struct arena *a, struct str output, const struct failure_facts *facts,

@@ -151,7 +151,7 @@ const struct failure_signature failure_signatures_setup[] = {
      "CUDA_HOME environment variable is not set\n"
      "The detected CUDA version (&mismatches the version that was used to compile",
      RANK_SETUP + 3, false, true},
-    {"network", FAILURE_CRASH, "a download failed: the network, a proxy or the server", offline,
+    {"network", FAILURE_CRASH, "a download failed (the network, a proxy or the server)", offline,
      "Error: &Max retries exceeded with url\n^OSError: We couldn't connect to '\n"
      "Connection error, and we cannot find the requested files in the \n"
      "^ConnectionError: Couldn't reach \n"

@@ -12,6 +12,7 @@ void doctor_take_ending(struct doctor *d, const struct failure *e, int64_t line)
     c->signature = e->signature->id;
     c->what = e->signature->what;
     c->hint = e->signature->hint;
+    c->subject = e->subject;
     c->line = e->line;
     c->line_number = line;
     c->tried_bytes = n->tried_bytes;
