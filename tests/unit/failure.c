@@ -123,6 +123,7 @@ static void messages_say_what_they_are_about(void **state) {
         {"hub-access@notebook.txt", "distilroberta-base"},
         {"hub-access@tokenizer.txt", "bert-base-uncased"},
         {"hub-access@gated.txt", "meta-llama/Llama-3.1-8B"},
+        {"label-range.txt", "Target 3"},
         {"cuda-oom.txt", ""},
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {

@@ -108,7 +108,7 @@ static const struct row {
     {"batch.one", "batch normalization got a batch of one", "batch-too-small", NULL, CAUSE_SAID,
      NULL, CAUSE_LARGER_BATCH, NULL},
     {"card.assert", "an assertion failed on the GPU: labels or indices out of range",
-     "device-assert", NULL, CAUSE_SAID, NULL, 0, NULL},
+     "device-assert label-range", NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"card.fault", "a kernel failed on the GPU", "illegal-access launch-failure", NULL, CAUSE_SAID,
      NULL, 0, NULL},
     {"card.lost", "the GPU is broken, lost or in use", "card-lost card-busy", NULL, CAUSE_SAID,

@@ -24,6 +24,7 @@ static const struct {
     {"import", NULL, ": undefined symbol: "},
     {"import", "AttributeError: module '", "'"},
     {"import", "Failed to import ", " because"},
+    {"label-range", "IndexError: ", " is out of bounds"},
     {"install", "No matching distribution found for ", NULL},
     {"install", "satisfies the requirement ", NULL},
     {"install", "Could not build wheels for ", ","},
