@@ -186,7 +186,8 @@ static const struct {
      "0 bytes is free. Of the allocated memory 3.40 GiB is allocated by PyTorch, and 1.90 MiB is "
      "reserved by PyTorch but unallocated.",
      20 M, 4 G, 0, NO, 3.4 G, 3.4 G + 1.9 M, 1.9 M, 0, FAILURE_CAUSE_NEED},
-    // Windows lends the host's memory: 17 of the 11 GiB are allocated, so pieces are not the matter.
+    // Windows lends the host's memory: 17 of the 11 GiB are allocated, so pieces are not the
+    // matter.
     {"CUDA out of memory. Tried to allocate 30.00 MiB. GPU 0 has a total capacity of 11.00 GiB of "
      "which 0 bytes is free. Of the allocated memory 16.98 GiB is allocated by PyTorch, and 696.75 "
      "MiB is reserved by PyTorch but unallocated.",

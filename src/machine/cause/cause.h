@@ -42,7 +42,7 @@ enum cause_action {
 };
 
 struct cause {
-    const char *id;   // stable: "memory.fragmentation"
+    const char *id;     // stable: "memory.fragmentation"
     const char *what;   // one line for people
     struct str subject; // the file, host or module that it is about; empty: none is named
     enum cause_strength strength;

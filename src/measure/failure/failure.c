@@ -217,7 +217,8 @@ static bool is_survived(const struct ruling *r, ptrdiff_t line) {
            (at->is_exception && last->steps_before > at->steps_before);
 }
 
-// "torch.OutOfMemoryError: …, skipping batch", without a traceback: of a program that deals with it.
+// "torch.OutOfMemoryError: …, skipping batch", without a traceback: of a program that deals with
+// it.
 static bool is_noticed(const struct ruling *r, ptrdiff_t at) {
     const struct failure_line *line = &r->t.lines[at];
     bool has_traceback = at > 0 && r->t.lines[at - 1].chain == line->chain;

@@ -207,10 +207,10 @@ static json_t *cause_json(struct doctor *d, const struct cause *c) {
         json_array_append_new(keys, json_text(str_cut(&rest, '\n')));
     }
     return json_pack("{s:s, s:s, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "id", c->id, "what",
-                     c->what, "subject", json_text(c->subject), "confidence", cause_confidence(c->strength), "evidence",
-                     json_text(c->evidence), "quote", json_text(c->quote), "line",
-                     json_size(c->line), "remedy", json_text(c->remedy), "config", keys, "effect",
-                     effect);
+                     c->what, "subject", json_text(c->subject), "confidence",
+                     cause_confidence(c->strength), "evidence", json_text(c->evidence), "quote",
+                     json_text(c->quote), "line", json_size(c->line), "remedy",
+                     json_text(c->remedy), "config", keys, "effect", effect);
 }
 
 int doctor_print_json(struct doctor *d, struct fail *why) {
