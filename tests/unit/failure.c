@@ -123,6 +123,11 @@ static void messages_say_what_they_are_about(void **state) {
         {"hub-access@notebook.txt", "distilroberta-base"},
         {"hub-access@tokenizer.txt", "bert-base-uncased"},
         {"hub-access@gated.txt", "meta-llama/Llama-3.1-8B"},
+        {"hub-access@401.txt", "meta-llama/Llama-2-7b-hf"},
+        {"hub-access@404.txt", "mistralai/Mistral-7B-v9"},
+        {"hub-offline.txt", "gpt2"},
+        {"import@flash.txt", "flash_attn"},
+        {"import@sentencepiece.txt", "SentencePiece"},
         {"label-range.txt", "Target 3"},
         {"cuda-oom.txt", ""},
     };

@@ -112,13 +112,13 @@ static const struct row {
     {"card.fault", "a kernel failed on the GPU", "illegal-access launch-failure", NULL, CAUSE_SAID,
      NULL, 0, NULL},
     {"card.lost", "the GPU is broken, lost or in use", "card-lost card-busy", NULL, CAUSE_SAID,
-     NULL, 0, NULL},
+     cause_named, 0, NULL},
     {"card.errors", "the GPU reports errors", NULL, "trend.state trend.xid trend.ecc trend.replays",
      CAUSE_SAID, cause_told, 0, "dmesg | grep Xid; reset or replace the GPU"},
     {"card.driver", "driver, PyTorch and GPU do not match",
      "old-driver no-cuda no-kernel-image no-bf16 library-mismatch cublas-invalid tensorflow-cpu "
      "cuda-warned no-nvml nvml-warned",
-     NULL, CAUSE_SAID, NULL, 0, NULL},
+     NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"card.throttled", "heat or the power supply limits the GPU's clocks", NULL,
      "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
      "improve cooling and power supply, or lower the power limit: a steady clock is better than a "
@@ -127,7 +127,7 @@ static const struct row {
     {"setup.software", "a module, library, file or permission is missing, or does not match",
      "import install bitsandbytes cpu-build cuda-extension missing-file permission no-command "
      "network "
-     "hub-access network-warned",
+     "hub-access hub-offline network-warned",
      NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"setup.arguments", "the program rejected its arguments or its terminal",
      "usage no-launcher not-a-tty no-input wandb-login", NULL, CAUSE_SAID, NULL, 0, NULL},
