@@ -204,6 +204,14 @@ static bool is_advice(const struct failure_line *line) {
     return str_starts(str_trim(line->bare), STR("If "));
 }
 
+// What stands before both is the same, a logger's time apart: "[rank0]: " is not "[rank1]: ".
+static bool are_of_one_rank(const struct failure_line *one, const struct failure_line *other) {
+    struct str p = str_slice(one->text, 0, one->text.len - one->bare.len);
+    struct str q = str_slice(other->text, 0, other->text.len - other->bare.len);
+    bool are_times = p.len > 4 && q.len > 4 && p.p[4] == '-' && q.p[4] == '-';
+    return are_times || str_equal(p, q);
+}
+
 // The program printed much more after it, or made steps.
 static bool is_survived(const struct ruling *r, ptrdiff_t line) {
     const struct failure_text *t = &r->t;
@@ -214,7 +222,8 @@ static bool is_survived(const struct ruling *r, ptrdiff_t line) {
     if (t->last_exception < 0 || line >= t->last_start || r->last_is_symptom) return false;
     const struct failure_line *last = &t->lines[t->last_start], *at = &t->lines[line];
     return last->told_before - told > WENT_ON ||
-           (at->is_exception && last->steps_before > at->steps_before);
+           (at->is_exception && last->steps_before > at->steps_before &&
+            are_of_one_rank(at, &t->lines[t->last_exception]));
 }
 
 // "torch.OutOfMemoryError: …, skipping batch", without a traceback: of a program that deals with

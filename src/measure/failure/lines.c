@@ -143,6 +143,7 @@ static bool is_inside(struct str bare) {
 // "step 100 loss 1.0", "{'loss': 0.69", " 2.08it/s": only a training that goes on prints them.
 static bool tells_steps(struct str bare) {
     ptrdiff_t loss = str_find(bare, STR("loss"));
+    if (str_starts(bare, STR("wandb: "))) return false; // its summary, after the end
     if (has(bare, "it/s") || has(bare, "s/it")) return true;
     if (loss < 0) return false;
     loss += 4 + count_of(bare, loss + 4, " :='\"");
