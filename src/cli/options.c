@@ -269,7 +269,7 @@ static const struct argp_option *argp_rows(struct arena *a, const struct cli_ver
     }
     const char *all = str_format(a, say_own("show all %d options and the description"), n + 1).p;
     const struct argp_option last[] = {
-        {"json", KEY_JSON, NULL, 0, say_own("print one JSON document on stdout"),
+        {"json", KEY_JSON, NULL, 0, say_own("print one JSON document; errors go to stderr"),
          is_short ? GROUP_LAST : 0},
         {"help-all", KEY_HELP_ALL, NULL, is_short ? 0 : OPTION_HIDDEN, all, -1},
         {"help", '?', NULL, 0, say_own("show this help"), -1},

@@ -101,6 +101,43 @@ static void every_row_has_a_text(void **state) {
     assert_null(failure_signature_named(STR("no-such-row")));
 }
 
+static void messages_say_what_they_are_about(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    static const struct {
+        const char *name, *subject;
+    } texts[] = {
+        {"missing-file.txt", "data/train.csv"},
+        {"missing-file@script.txt", "nothere.py"},
+        {"permission.txt", "/data/data.csv"},
+        {"no-command.txt", "pyhton"},
+        {"import.txt", "apex"},
+        {"import@name.txt", "nosuch"},
+        {"import@pillow.txt", "PIL.Image"},
+        {"install.txt", "torch==1.12.1+cu117"},
+        {"network.txt", "huggingface.co"},
+        {"network-warned.txt", "huggingface.co"},
+        {"network@hub.txt", "https://huggingface.co"},
+        {"network@socket.txt", ""},
+        {"hub-access.txt", "None"},
+        {"hub-access@notebook.txt", "distilroberta-base"},
+        {"hub-access@tokenizer.txt", "bert-base-uncased"},
+        {"hub-access@gated.txt", "meta-llama/Llama-3.1-8B"},
+        {"hub-access@401.txt", "meta-llama/Llama-2-7b-hf"},
+        {"hub-access@404.txt", "mistralai/Mistral-7B-v9"},
+        {"hub-offline.txt", "gpt2"},
+        {"import@flash.txt", "flash_attn"},
+        {"import@sentencepiece.txt", "SentencePiece"},
+        {"label-range.txt", "Target 3"},
+        {"cuda-oom.txt", ""},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct failure e = classify_file(&a, str_of(texts[i].name));
+        if (str_is(e.subject, texts[i].subject)) continue;
+        fail_msg("%s: about '%.*s'", texts[i].name, STR_ARG(e.subject));
+    }
+}
+
 static void who_ended_it_is_known(void **state) {
     (void)state;
     for (int i = 0; failure_signature(i); i++)
@@ -154,7 +191,8 @@ static const struct {
      "0 bytes is free. Of the allocated memory 3.40 GiB is allocated by PyTorch, and 1.90 MiB is "
      "reserved by PyTorch but unallocated.",
      20 M, 4 G, 0, NO, 3.4 G, 3.4 G + 1.9 M, 1.9 M, 0, FAILURE_CAUSE_NEED},
-    // Windows lends the host's memory: 17 of the 11 GiB are allocated, so pieces are not the matter.
+    // Windows lends the host's memory: 17 of the 11 GiB are allocated, so pieces are not the
+    // matter.
     {"CUDA out of memory. Tried to allocate 30.00 MiB. GPU 0 has a total capacity of 11.00 GiB of "
      "which 0 bytes is free. Of the allocated memory 16.98 GiB is allocated by PyTorch, and 696.75 "
      "MiB is reserved by PyTorch but unallocated.",
@@ -328,6 +366,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_text_decides_its_row),
         cmocka_unit_test(every_row_has_a_text),
+        cmocka_unit_test(messages_say_what_they_are_about),
         cmocka_unit_test(who_ended_it_is_known),
         cmocka_unit_test(numbers_are_read),
         cmocka_unit_test(other_lines_have_no_numbers),

@@ -152,6 +152,30 @@ static void tables_leave_columns_out_in_their_order_then_stack(void **state) {
                             "  verdict    FITS\n");
 }
 
+// Long names are broken behind a mark, what follows is indented; short columns stay whole.
+static void long_names_fold_before_rows_are_stacked(void **state) {
+    (void)state;
+    static const char *const cells[] = {"codellama/CodeLlama-7b-Python-hf",
+                                        "2026-11-28 08:50",
+                                        "6.74 B",
+                                        "gpt2",
+                                        "yesterday",
+                                        "124 M"};
+    ARENA_AUTO a = {0};
+    struct show_table t = show_table_new(&a, (struct str){0});
+    show_table_column(&t, "model", SHOW_LEFT);
+    show_table_column(&t, "when", SHOW_LEFT);
+    show_table_column(&t, "size", SHOW_RIGHT);
+    for (int i = 0; i < 6; i++) show_table_cell(&t, SHOW_PLAIN, str_of(cells[i]));
+    struct buf b = buf_new(&a);
+    show_table_text(&t, (struct show_style){.width = 50}, &b);
+    assert_str(buf_str(&b), "model                     when                size\n"
+                            "------------------------  ----------------  ------\n"
+                            "codellama/CodeLlama-7b-   2026-11-28 08:50  6.74 B\n"
+                            "  Python-hf\n"
+                            "gpt2                      yesterday          124 M\n");
+}
+
 static void sentences_wrap_at_words_and_not_in_pipes(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -299,6 +323,7 @@ int main(void) {
         cmocka_unit_test(tables_line_up_by_display_width),
         cmocka_unit_test(tables_lose_nothing_at_any_width),
         cmocka_unit_test(tables_leave_columns_out_in_their_order_then_stack),
+        cmocka_unit_test(long_names_fold_before_rows_are_stacked),
         cmocka_unit_test(sentences_wrap_at_words_and_not_in_pipes),
         cmocka_unit_test(tables_as_markdown),
         cmocka_unit_test(bars_show_parts_mark_and_capacity),

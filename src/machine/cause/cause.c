@@ -108,17 +108,17 @@ static const struct row {
     {"batch.one", "batch normalization got a batch of one", "batch-too-small", NULL, CAUSE_SAID,
      NULL, CAUSE_LARGER_BATCH, NULL},
     {"card.assert", "an assertion failed on the GPU: labels or indices out of range",
-     "device-assert", NULL, CAUSE_SAID, NULL, 0, NULL},
+     "device-assert label-range", NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"card.fault", "a kernel failed on the GPU", "illegal-access launch-failure", NULL, CAUSE_SAID,
      NULL, 0, NULL},
     {"card.lost", "the GPU is broken, lost or in use", "card-lost card-busy", NULL, CAUSE_SAID,
-     NULL, 0, NULL},
+     cause_named, 0, NULL},
     {"card.errors", "the GPU reports errors", NULL, "trend.state trend.xid trend.ecc trend.replays",
      CAUSE_SAID, cause_told, 0, "dmesg | grep Xid; reset or replace the GPU"},
     {"card.driver", "driver, PyTorch and GPU do not match",
      "old-driver no-cuda no-kernel-image no-bf16 library-mismatch cublas-invalid tensorflow-cpu "
      "cuda-warned no-nvml nvml-warned",
-     NULL, CAUSE_SAID, NULL, 0, NULL},
+     NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"card.throttled", "heat or the power supply limits the GPU's clocks", NULL,
      "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
      "improve cooling and power supply, or lower the power limit: a steady clock is better than a "
@@ -127,8 +127,8 @@ static const struct row {
     {"setup.software", "a module, library, file or permission is missing, or does not match",
      "import install bitsandbytes cpu-build cuda-extension missing-file permission no-command "
      "network "
-     "hub-access network-warned",
-     NULL, CAUSE_SAID, NULL, 0, NULL},
+     "hub-access hub-offline network-warned",
+     NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"setup.arguments", "the program rejected its arguments or its terminal",
      "usage no-launcher not-a-tty no-input wandb-login", NULL, CAUSE_SAID, NULL, 0, NULL},
     {"setup.disk", "a disk is full", "disk-full save-failed", NULL, CAUSE_SAID, NULL, 0, NULL},

@@ -42,8 +42,9 @@ enum cause_action {
 };
 
 struct cause {
-    const char *id;   // stable: "memory.fragmentation"
-    const char *what; // one line for people
+    const char *id;     // stable: "memory.fragmentation"
+    const char *what;   // one line for people
+    struct str subject; // the file, host or module that it is about; empty: none is named
     enum cause_strength strength;
     struct str evidence;
     struct str quote; // the line that says it; empty: none
@@ -62,6 +63,7 @@ enum cause_place { CAUSE_ANYWHERE, CAUSE_IN_VALIDATION, CAUSE_IN_LAST_BATCH };
 struct cause_ending {
     const char *signature; // "cuda-oom"; NULL: not known, "clean": well
     const char *what, *hint;
+    struct str subject; // as struct cause
     struct str line;
     int64_t line_number;
     int64_t tried_bytes, total_bytes, free_bytes, in_use_bytes, allocated_bytes, unallocated_bytes;

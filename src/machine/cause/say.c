@@ -32,6 +32,7 @@ bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strengt
     if (e->line_number > 0) buf_format(&b, "line %lld: ", (long long)e->line_number);
     buf_add(&b, str_trim(e->line).len > 0 ? str_trim(e->line) : str_of(e->what));
     if (more && *more) buf_format(&b, " (%s)", more);
+    c->subject = e->subject;
     c->quote = str_trim(e->line);
     c->line = e->line_number;
     if (e->is_doubtful && strength < CAUSE_AMBIGUOUS) strength = CAUSE_AMBIGUOUS;

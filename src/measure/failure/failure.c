@@ -204,15 +204,34 @@ static bool is_advice(const struct failure_line *line) {
     return str_starts(str_trim(line->bare), STR("If "));
 }
 
-// The program printed much more after it.
+// What stands before both is the same, a logger's time apart: "[rank0]: " is not "[rank1]: ".
+static bool are_of_one_rank(const struct failure_line *one, const struct failure_line *other) {
+    struct str p = str_slice(one->text, 0, one->text.len - one->bare.len);
+    struct str q = str_slice(other->text, 0, other->text.len - other->bare.len);
+    bool are_times = p.len > 4 && q.len > 4 && p.p[4] == '-' && q.p[4] == '-';
+    return are_times || str_equal(p, q);
+}
+
+// The program printed much more after it, or made steps.
 static bool is_survived(const struct ruling *r, ptrdiff_t line) {
     const struct failure_text *t = &r->t;
     ptrdiff_t told = t->lines[line].told_before;
     bool is_own_word = !r->rows[line] && str_starts(t->lines[line].bare, STR("Error: "));
     ptrdiff_t most = r->last_is_rank ? RANKS_TELL : is_own_word ? SAID_ON : WENT_ON_IN_LOG;
     if (!r->facts->has_status && t->lines[t->count - 1].told_before - told > most) return true;
-    return t->last_exception >= 0 && line < t->last_start && !r->last_is_symptom &&
-           t->lines[t->last_start].told_before - told > WENT_ON;
+    if (t->last_exception < 0 || line >= t->last_start || r->last_is_symptom) return false;
+    const struct failure_line *last = &t->lines[t->last_start], *at = &t->lines[line];
+    return last->told_before - told > WENT_ON ||
+           (at->is_exception && last->steps_before > at->steps_before &&
+            are_of_one_rank(at, &t->lines[t->last_exception]));
+}
+
+// "torch.OutOfMemoryError: …, skipping batch", without a traceback: of a program that deals with
+// it.
+static bool is_noticed(const struct ruling *r, ptrdiff_t at) {
+    const struct failure_line *line = &r->t.lines[at];
+    bool has_traceback = at > 0 && r->t.lines[at - 1].chain == line->chain;
+    return !has_traceback && is_notice(line->text);
 }
 
 static bool may_decide(const struct ruling *r, const struct failure_signature *row, ptrdiff_t at) {
@@ -220,7 +239,7 @@ static bool may_decide(const struct ruling *r, const struct failure_signature *r
     const struct failure_facts *f = r->facts;
     if (line->is_ignored || is_survived(r, at)) return false;
     if (row && row->is_kernels && f->system_oom_kills == 0 && f->oom_kills <= 0) return false;
-    if (line->is_exception) return true;
+    if (line->is_exception) return !is_noticed(r, at);
     if (line->chain > 0 || is_notice(line->text) || is_advice(line))
         return false; // a frame's source text, or a log line
     if (row && row->rank > RANK_WARNED && is_python_warning(line->text)) return false;
@@ -329,13 +348,28 @@ static void rule(struct ruling *r) {
 // A later traceback that does not belong to the line that decided, and neither only tells that
 // somebody else failed nor is of the same kind: two attempts in one log, or an error that was
 // handled.
-static bool is_doubtful(const struct ruling *r) {
+static struct str later_line(const struct ruling *r) {
     const ptrdiff_t last = r->t.last_exception, best = r->best.line;
-    if (best < 0 || last < 0 || best >= r->t.last_start || r->last_is_symptom) return false;
+    const struct str none = {0};
+    if (best < 0 || last < 0 || best >= r->t.last_start || r->last_is_symptom) return none;
     const struct failure_line *line = &r->t.lines[best];
-    return r->best.row->kind != FAILURE_COMMUNICATION && r->rows[last] != r->best.row &&
-           (line->chain == 0 || line->chain != r->t.last_chain) &&
-           str_find(r->t.lines[last].bare, STR("OutOfMemory")) < 0;
+    bool is_other = r->best.row->kind != FAILURE_COMMUNICATION && r->rows[last] != r->best.row &&
+                    (line->chain == 0 || line->chain != r->t.last_chain) &&
+                    str_find(r->t.lines[last].bare, STR("OutOfMemory")) < 0;
+    return is_other ? r->t.lines[last].text : none;
+}
+
+// The last error of memory before the end that did not bring it about.
+static struct str handled_line(const struct ruling *r) {
+    const struct failure_line *found = NULL;
+    for (ptrdiff_t i = 0; i < r->count; i++) {
+        const struct failure_line *line = &r->t.lines[r->hits[i].line];
+        bool is_event = line->is_exception || (line->chain == 0 && is_notice(line->text));
+        if (r->hits[i].row->kind != FAILURE_MEMORY || r->best.row->kind == FAILURE_MEMORY) continue;
+        if (!is_event || r->hits[i].line >= r->t.last_start) continue;
+        if (!found || line > found) found = line;
+    }
+    return found ? found->text : (struct str){0};
 }
 
 // From one line on, at most so many more, up to the next that is empty or begins a traceback.
@@ -399,10 +433,13 @@ void failure_classify(struct arena *a, struct str output, const struct failure_f
         rule(&r);
     e.signature = r.best.row;
     if (r.best.line >= 0) e.line = r.t.lines[told_line(&r)].text;
+    if (r.best.line >= 0)
+        e.subject = failure_subject(r.best.row, lines_from(&r.t, told_line(&r), MESSAGE_LINES));
     ptrdiff_t exception = is_clean(facts) ? -1 : told_exception(&r);
     if (exception >= 0) e.exception = r.t.lines[exception].bare;
     e.last_lines = last_lines(a, &r.t, r.best.line);
-    e.is_doubtful = is_doubtful(&r);
+    e.later = later_line(&r);
+    if (r.best.row->rank > RANK_CLEAN) e.handled = handled_line(&r);
     read_numbers(&r, &e);
     if (facts->has_status && WIFSIGNALED(facts->status)) e.signal = WTERMSIG(facts->status);
     if (!facts->has_status || WIFEXITED(facts->status))

@@ -87,7 +87,9 @@ enum failure_cause {
 struct failure {
     const struct failure_signature *signature; // never NULL
     struct str line;                           // of the output that decided; empty: none
+    struct str subject;    // what it is about: a file, a host, a module; empty: not said
     struct str exception;  // "ValueError: …": the last exception of the output
+    struct str handled;    // an earlier error of memory that the program dealt with; empty: none
     struct str last_lines; // at most 12, for the report
     struct failure_numbers numbers;
     enum failure_cause cause; // of device memory: spill when more is allocated than the GPU has,
@@ -95,7 +97,8 @@ struct failure {
                               // fragmentation when what is reserved but unallocated would have been
                               // enough, and is a twentieth of the GPU; others when other processes
                               // hold the rest
-    bool is_doubtful; // an error of something else came later, which this one may have to do with
+    struct str later; // an error of something else that came later, which this one may have to do
+                      // with; empty: none
     int signal;       // that killed it; 0: none
     int exit_status;  // -1: killed
 };
@@ -103,6 +106,9 @@ struct failure {
 // Reads PyTorch's "Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; …)" of every
 // version from 1.4 to 2.13, HIP's and MPS's too, and the CPU allocator's. False: not such a line.
 bool failure_read_numbers(struct str line, struct failure_numbers *ret_numbers);
+
+// What the message is about: "data/train.csv", "huggingface.co", "apex"; empty: not said.
+struct str failure_subject(const struct failure_signature *row, struct str message);
 
 // `output` is the tail of stdout and stderr (at most some MiB).
 void failure_classify(struct arena *a, struct str output, const struct failure_facts *facts,

@@ -38,7 +38,8 @@ struct failure_line {
     bool is_exception;
     bool is_ignored; // of a chain that Python printed and went on: "Exception ignored in"
     int chain;       // tracebacks that Python links by "During handling of …" are one; 0: none
-    ptrdiff_t told_before; // lines before this one that belong to no traceback
+    ptrdiff_t told_before;  // lines before this one that belong to no traceback
+    ptrdiff_t steps_before; // … that tell a loss or a rate of steps
 };
 struct failure_text {
     struct failure_line *lines;

@@ -140,12 +140,22 @@ static bool is_inside(struct str bare) {
            bare.p[0] == '^' || (unsigned char)bare.p[0] == 0xE2;
 }
 
+// "step 100 loss 1.0", "{'loss': 0.69", " 2.08it/s": only a training that goes on prints them.
+static bool tells_steps(struct str bare) {
+    ptrdiff_t loss = str_find(bare, STR("loss"));
+    if (str_starts(bare, STR("wandb: "))) return false; // its summary, after the end
+    if (has(bare, "it/s") || has(bare, "s/it")) return true;
+    if (loss < 0) return false;
+    loss += 4 + count_of(bare, loss + 4, " :='\"");
+    return count_of(bare, loss, digits) > 0;
+}
+
 struct reader {
     struct failure_text *t;
     struct str prefix; // what a logger put before the head of this traceback, and perhaps its lines
     int chain, chains;
     bool in_traceback, is_linked, is_ignored, will_ignore;
-    ptrdiff_t chain_start, told;
+    ptrdiff_t chain_start, told, steps;
 };
 
 // The prefix that the head had, with other figures: a logger's time, a container's.
@@ -194,12 +204,15 @@ static void read_between(struct reader *r, struct str bare) {
     else if (str_starts(bare, STR("Exception ignored in")) ||
              str_starts(bare, STR("Error in atexit.")))
         r->will_ignore = true;
-    else if (bare.len > 0 && !str_starts(bare, STR("frame #"))) // of c10's C++ stacks
+    else if (bare.len > 0 && !str_starts(bare, STR("frame #"))) { // of c10's C++ stacks
         r->told++;
+        r->steps += tells_steps(bare);
+    }
 }
 
 static void read_line(struct reader *r, struct failure_line *line, ptrdiff_t at) {
     line->told_before = r->told;
+    line->steps_before = r->steps;
     if (r->in_traceback) line->bare = without_prefix(r, line);
     if (has(line->text, "Traceback (most recent call last)")) {
         read_head(r, line, at);

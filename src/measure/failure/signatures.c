@@ -151,7 +151,7 @@ const struct failure_signature failure_signatures_setup[] = {
      "CUDA_HOME environment variable is not set\n"
      "The detected CUDA version (&mismatches the version that was used to compile",
      RANK_SETUP + 3, false, true},
-    {"network", FAILURE_CRASH, "a download failed: the network, a proxy or the server", offline,
+    {"network", FAILURE_CRASH, "a download failed (the network, a proxy or the server)", offline,
      "Error: &Max retries exceeded with url\n^OSError: We couldn't connect to '\n"
      "Connection error, and we cannot find the requested files in the \n"
      "^ConnectionError: Couldn't reach \n"
@@ -160,7 +160,7 @@ const struct failure_signature failure_signatures_setup[] = {
      "^httpx.\n^aiohttp.client_exceptions.\n^http.client.\n"
      "^socket.timeout\n^socket.gaierror\n^ssl.SSL\n^TimeoutError: The read operation timed out\n"
      "^TimeoutError: The handshake operation timed out\n^TimeoutError: _ssl.c:\n"
-     "Consistency check failed: file should be of size",
+     "Consistency check failed: file should be of size\nTimeoutError: HTTP&Read timed out",
      RANK_SETUP},
     {"hub-access", FAILURE_CRASH, "the hub has no such model or dataset, or denies you access",
      "check the spelling of the name or path; run huggingface-cli login, and accept the model's "
@@ -168,8 +168,14 @@ const struct failure_signature failure_signatures_setup[] = {
      "Can't load tokenizer for '\nCan't load config for '\n"
      "Can't load the model for '\nCan't load the configuration of '\n"
      "is not a local folder and is not a\nRepository Not Found for url\nRepositoryNotFoundError\n"
-     "You are trying to access a gated repo\ndoes not appear to have a file named",
+     "You are trying to access a gated repo\nGatedRepoError: \nCannot access gated repo for "
+     "url\ndoes not appear to have a file named",
      RANK_SETUP},
+    {"hub-offline", FAILURE_CRASH,
+     "offline mode is on, and what it needs is not in the hub's cache",
+     "unset HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE; or download it where there is a network (hf "
+     "download NAME), into the same HF_HOME",
+     "OfflineModeIsEnabled: \noutgoing traffic has been disabled", RANK_SETUP + 1},
     {"network-warned", FAILURE_CRASH, "the hub could not be reached, and the log ends there",
      offline, "thrown while requesting HEAD\nthrown while requesting GET", RANK_WARNED},
     {"missing-file", FAILURE_CRASH, "a file is missing", "check the command's folder and paths",

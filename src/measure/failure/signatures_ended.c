@@ -219,6 +219,13 @@ const struct failure_signature failure_signatures_ended[] = {
      "compare the token ids with the vocabulary (new tokens: resize_token_embeddings), and the "
      "sequence length with the positions that the model has",
      "^IndexError: index out of range in self", RANK_OWN},
+    // On a GPU: device-assert.
+    {"label-range", FAILURE_CRASH, "a label is out of the range of classes",
+     "compare the labels with the number of classes: they count from 0; ignore_index is for what "
+     "has no label",
+     "^IndexError: Target & is out of bounds\n^RuntimeError: Assertion `cur_target >= 0\n"
+     "Class values must be smaller than num_classes",
+     RANK_OWN},
     {"collate", FAILURE_CRASH, "the samples of a batch differ in size",
      "pad, cut or resize them: a collate_fn, DataCollatorWithPadding, padding=True and "
      "truncation=True",

@@ -127,8 +127,8 @@ const char *logread_refusal(struct str head) {
     return is_binary ? "a binary file, not a text log" : NULL;
 }
 
-// The number of the newest line with this text.
-static int64_t number_of(const struct logread_tail *t, struct str text) {
+int64_t logread_number_of(const struct logread *j, struct str text) {
+    const struct logread_tail *t = j->tail;
     for (ptrdiff_t i = t->count - 1; i >= 0 && text.len > 0; i--) {
         ptrdiff_t end = i + 1 < t->count ? t->lines[i + 1].begin : t->length;
         struct str line = {t->text + t->lines[i].begin, end - t->lines[i].begin - 1};
@@ -149,7 +149,7 @@ static void classify_from(struct logread *j, int64_t line, struct failure *ret_e
     ptrdiff_t begin = t->count > 0 ? t->lines[from].begin : 0;
     failure_classify(j->arena, (struct str){t->text + begin, t->length - begin}, &nothing,
                      ret_ending);
-    *ret_line = number_of(t, ret_ending->line);
+    *ret_line = logread_number_of(j, ret_ending->line);
 }
 
 // The line of progress with `count` - 1 after it; 0: there are fewer.

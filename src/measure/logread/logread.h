@@ -77,6 +77,8 @@ const char *logread_refusal(struct str head);
 // Takes in a last line without an end, and reads the ending. `ret_line`: the number of the line
 // that decided, 0: none.
 void logread_end(struct logread *j, struct failure *ret_ending, int64_t *ret_line);
+// The number of the newest line with this text; 0: none of the last ones has it.
+int64_t logread_number_of(const struct logread *j, struct str text);
 // Whether the training went on after that line.
 bool logread_went_on(const struct logread *j, int64_t line);
 // Whether it may have: a little of it came after, or another run that shows nothing.

@@ -87,15 +87,18 @@ static void read_losses(struct logread *j, struct str line) {
                                         str_starts(from, STR("grad norm"))); // Megatron-LM
         if ((name == 0 && !is_norm) || is_record(line, i)) continue;
         struct str rest = str_slice(from, is_norm ? 9 : name_end(from, name), from.len);
-        int kind = logread_value_kind(str_slice(rest, skip_between(rest), rest.len));
+        struct str value = str_slice(rest, skip_between(rest), rest.len);
+        ptrdiff_t length;
+        int kind = logread_value_kind(value);
         // An fp16 scaler skips steps whose gradients overflow: that norm may be infinite.
         if (is_norm && kind == 1 && !logread_has_nocase(str_slice(rest, 0, 8), "nan")) continue;
         if (is_said_nan(line, i)) kind = 1;
         if (kind > worst) worst = kind;
         if (!is_norm && kind == 1) j->has_nan_loss = true;
         norm_is_finite = norm_is_finite || (is_norm && kind == 0);
-        whole_is_finite =
-            whole_is_finite || (!is_norm && kind == 0 && is_whole_loss(line, i, i + name));
+        // transformers logs 0.0 in the place of a loss that is none.
+        bool is_whole = !is_norm && kind == 0 && is_whole_loss(line, i, i + name);
+        whole_is_finite = whole_is_finite || (is_whole && logread_number_at(value, &length) != 0);
     }
     logread_add_loss(j, line, worst);
     if (whole_is_finite && worst == 1) j->has_progress = j->loss_recovered = true;

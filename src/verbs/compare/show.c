@@ -160,18 +160,17 @@ struct str_list compare_sentences(const struct compare *c) {
     return list;
 }
 
+// In the percentages of the sentences below, which are of B/A; a factor where they say too little.
 static struct str factor_text(struct arena *a, const struct compare_result *r) {
     double ratio = r->ratio.ratio;
     const struct stats_interval *ci = &r->ratio.interval;
     bool is_slower = ratio < 1;
+    const char *word = is_slower ? "slower" : "faster";
     double times = is_slower ? 1 / ratio : ratio;
     double low = is_slower ? 1 / ci->high : ci->low, high = is_slower ? 1 / ci->low : ci->high;
-    if (times >= 1.5) {
-        return str_format(a, "%.1fx %s (%.1f to %.1f)", times, is_slower ? "slower" : "faster", low,
-                          high);
-    }
-    return str_format(a, "%.1f %% %s (%.1f to %.1f)", percent * (times - 1),
-                      is_slower ? "slower" : "faster", percent * (low - 1), percent * (high - 1));
+    if (times >= 1.5) return str_format(a, "%.1fx %s (%.1f to %.1f)", times, word, low, high);
+    return str_format(a, "%.1f %% %s (%+.1f to %+.1f %%)", percent * fabs(ratio - 1), word,
+                      percent * (ci->low - 1), percent * (ci->high - 1));
 }
 
 static struct str failed_text(const struct compare *c, int side) {

@@ -12,6 +12,7 @@ void doctor_take_ending(struct doctor *d, const struct failure *e, int64_t line)
     c->signature = e->signature->id;
     c->what = e->signature->what;
     c->hint = e->signature->hint;
+    c->subject = e->subject;
     c->line = e->line;
     c->line_number = line;
     c->tried_bytes = n->tried_bytes;
@@ -58,6 +59,21 @@ static bool is_of_others(const struct failure *e) {
            strcmp(e->signature->id, "port-in-use") != 0;
 }
 
+// Errors besides the one that is named as the cause.
+static void note_errors(struct doctor_reading *r, const struct failure *e) {
+    struct doctor *d = r->d;
+    const long long handled = logread_number_of(&r->log, e->handled),
+                    later = logread_number_of(&r->log, e->later);
+    if (handled > 0)
+        str_list_format(d->arena, &d->notes,
+                        "the error of line %lld was handled and is not what ended it: %.*s",
+                        handled, STR_ARG(str_trim(e->handled)));
+    if (later > 0)
+        str_list_format(d->arena, &d->notes,
+                        "the error of line %lld came after it and may be what ended it: %.*s",
+                        later, STR_ARG(str_trim(e->later)));
+}
+
 int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     (void)why;
     struct logread *j = &r->log;
@@ -73,8 +89,9 @@ int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
         logread_end_later(j, &ending, &line);
     }
     doctor_take_ending(r->d, &ending, line);
+    note_errors(r, &ending);
     f->ending.is_doubtful =
-        ending.is_doubtful || (!is_of_others(&ending) && logread_may_have_gone_on(j, line));
+        ending.later.len > 0 || (!is_of_others(&ending) && logread_may_have_gone_on(j, line));
     if (!f->ending.signature) take_on_cpu(r);
     take_place(r);
     const struct logread_bar *b = logread_training(j);

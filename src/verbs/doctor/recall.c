@@ -27,6 +27,7 @@ static void take_run(struct doctor *d, const struct store_run *run) {
         f->ending.what = row->what;
         f->ending.hint = row->hint;
         f->ending.line = own_words(run->reason, row->what);
+        f->ending.subject = failure_subject(row, f->ending.line);
         f->ending.steps = run->made;
     }
     if (str_is(run->status, "SPILLS")) {

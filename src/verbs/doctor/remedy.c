@@ -159,7 +159,7 @@ static const struct {
     {"memory.host-killed", "dmesg | grep -i 'killed process'", 0, 0, ""},
     {"memory.shm memory.shm-low", "docker run --shm-size=8g", 0, 0, " ..."},
     {"card.errors card.lost card.fault", "dmesg | grep Xid", 0, 0, ""},
-    {"card.driver setup.software", "batchfit check", 0, 0, ""},
+    {"card.driver", "batchfit check", 0, 0, ""},
     {"card.throttled", "batchfit check --detailed", 0, 0, ""},
     {"setup.disk", "df -h", 0, 0, ""},
     {"setup.open-files setup.open-files-low", "ulimit -n 65536", 0, 0, ""},

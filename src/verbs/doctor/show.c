@@ -53,6 +53,13 @@ static struct str event_text(struct doctor *d, ptrdiff_t which) {
     return buf_str(&text);
 }
 
+// "a file is missing: data/train.csv"
+static struct str named(struct doctor *d, const struct cause *c) {
+    struct str what = say_str(str_of(c->what));
+    if (c->subject.len == 0) return what;
+    return str_format(d->arena, "%.*s: %.*s", STR_ARG(what), STR_ARG(c->subject));
+}
+
 // Three figures of the message, those that decide.
 static struct str figures(struct doctor *d) {
     const struct cause_ending *e = &d->facts.ending;
@@ -94,7 +101,7 @@ static void add_cause(struct doctor *d, ptrdiff_t i, int number, struct show_sty
     const struct cause *c = &d->causes.items[i];
     const bool has_details = d->options->details;
     buf_format(out, "\n%2d. ", number);
-    struct str what = str_format(d->arena, "%s  [%s, %.0f %%]", say(c->what), c->id,
+    struct str what = str_format(d->arena, "%.*s  [%s, %.0f %%]", STR_ARG(named(d, c)), c->id,
                                  100 * cause_confidence(c->strength));
     show_prose(out, style, i == 0 ? SHOW_BAD : SHOW_STRONG, what, 4, 4);
     line(out, style, "also", event_text(d, i));
@@ -147,8 +154,9 @@ static void add_headline(struct doctor *d, struct show_style style, struct buf *
     int more = events(d) - 1;
     struct buf text = buf_new(d->arena);
     struct str source = say_str(d->source), kind = say_str(d->kind), read = say_str(d->read);
-    buf_format(&text, "%.*s (%.*s%s%.*s): %s", STR_ARG(source), STR_ARG(kind), read.len ? ", " : "",
-               STR_ARG(read), say(first ? first->what : "nothing found"));
+    struct str found = first ? named(d, first) : say_str(STR("nothing found"));
+    buf_format(&text, "%.*s (%.*s%s%.*s): %.*s", STR_ARG(source), STR_ARG(kind),
+               read.len ? ", " : "", STR_ARG(read), STR_ARG(found));
     if (first && says_nothing(d)) buf_format(&text, ": %.*s", STR_ARG(first->quote));
     if (more > 0)
         buf_format(&text,
@@ -198,11 +206,11 @@ static json_t *cause_json(struct doctor *d, const struct cause *c) {
     for (struct str rest = doctor_keys(d, c); rest.len > 0;) {
         json_array_append_new(keys, json_text(str_cut(&rest, '\n')));
     }
-    return json_pack("{s:s, s:s, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "id", c->id, "what", c->what,
-                     "confidence", cause_confidence(c->strength), "evidence",
-                     json_text(c->evidence), "quote", json_text(c->quote), "line",
-                     json_size(c->line), "remedy", json_text(c->remedy), "config", keys, "effect",
-                     effect);
+    return json_pack("{s:s, s:s, s:o, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "id", c->id, "what",
+                     c->what, "subject", json_text(c->subject), "confidence",
+                     cause_confidence(c->strength), "evidence", json_text(c->evidence), "quote",
+                     json_text(c->quote), "line", json_size(c->line), "remedy",
+                     json_text(c->remedy), "config", keys, "effect", effect);
 }
 
 int doctor_print_json(struct doctor *d, struct fail *why) {

@@ -57,8 +57,8 @@ static int list_gpus(struct listing *l, struct fail *why) {
     static const char *const names[] = {"card",         "name",      "memory",
                                         "architecture", "tier",      "tensor cores",
                                         "bf16",         "bandwidth", NULL};
-    static const char *const gives_way[] = {"tier",         "bf16", "tensor cores",
-                                            "architecture", "name", NULL};
+    static const char *const gives_way[] = {"name", "architecture", "tensor cores",
+                                            "tier", "bf16",         NULL};
     struct gpu_catalogue catalogue;
     int rc = gpu_load(l->arena, &catalogue, why);
     if (rc < 0) return rc;
@@ -150,8 +150,10 @@ static int list_models(struct listing *l, struct fail *why) {
     struct tape_store store;
     int rc = tape_store_open(l->arena, (struct tape_places){0}, &store, why);
     if (rc < 0) return rc;
+    static const char *const gives_way[] = {"library", "tapes", NULL};
     struct model_rows rows = {0};
     columns(l, names, "llrrll");
+    show_table_gives_way(&l->table, gives_way);
     for (ptrdiff_t i = 0; i < store.count; i++)
         count_tape(l->arena, &rows, tape_store_at(&store, i));
     for (ptrdiff_t i = 0; i < rows.count; i++) {
@@ -191,10 +193,12 @@ static void add_shape(struct listing *l, const struct shape *s) {
 static int list_shapes(struct listing *l, struct fail *why) {
     static const char *const names[] = {"model",  "family",     "parameters", "layers",
                                         "hidden", "shape from", NULL};
+    static const char *const gives_way[] = {"shape from", "hidden", "layers", NULL};
     struct shape_table shapes;
     int rc = shape_load(l->arena, &shapes, why);
     if (rc < 0) return rc;
     columns(l, names, "llrrrl");
+    show_table_gives_way(&l->table, gives_way);
     for (ptrdiff_t i = 0; i < shapes.count; i++) {
         const struct shape *s = shape_at(&shapes, i);
         if (l->rows)
@@ -207,11 +211,13 @@ static int list_shapes(struct listing *l, struct fail *why) {
 
 static int list_dialects(struct listing *l, struct fail *why) {
     static const char *const names[] = {"id", "dialect", "batch keys", "edited", NULL};
+    static const char *const gives_way[] = {"edited", NULL};
     struct config_dialect_row *rows;
     int count;
     int rc = config_dialects(l->arena, &rows, &count, why);
     if (rc < 0) return rc;
     columns(l, names, "llll");
+    show_table_gives_way(&l->table, gives_way);
     for (int i = 0; i < count; i++) {
         const struct config_dialect_row *row = &rows[i];
         if (l->rows) {

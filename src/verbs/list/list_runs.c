@@ -105,8 +105,8 @@ static int print(struct arena *a, struct store_number all, const struct store_ru
                                     "stored_is_rough", all.is_rough, "runs", list),
                           why);
     }
-    static const char *const gives_way[] = {"accum.",    "predicted", "precision",
-                                            "samples/s", "kind",      NULL};
+    static const char *const gives_way[] = {"accum.", "predicted", "precision", "samples/s",
+                                            "kind",   "device",    NULL};
     struct buf out = buf_shown(a);
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct show_table t = table_of(a, runs, count);

@@ -207,7 +207,8 @@ static void print_look(struct watching *w, const struct observe_view *view) {
                               .interval_ms = w->watch.interval_ms,
                               .is_once = true};
     struct tui_canvas canvas = {0};
-    int columns = style.width > WATCH_LEAST_COLUMNS ? style.width : ONCE_COLUMNS;
+    int columns = style.width > 0 ? style.width : ONCE_COLUMNS;
+    if (columns < WATCH_LEAST_COLUMNS) columns = WATCH_LEAST_COLUMNS;
     tui_canvas_begin(&canvas, ONCE_ROWS, columns, style.utf8 && !w->options->ascii);
     watch_screen_draw(&look, &canvas, &scratch);
     struct buf b = buf_shown(&scratch);

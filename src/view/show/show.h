@@ -61,6 +61,7 @@ struct show_column {
     struct str shown; // the name as text has it
     enum show_align align;
     bool may_wrap; // gives way first when the table is too wide
+    bool folds;    // of a name: broken behind a mark, when nothing else makes room
 };
 struct show_cell {
     struct str text;
@@ -103,8 +104,8 @@ void show_table_known(struct show_table *t, enum show_tone tone, struct str text
 void show_table_bytes(struct show_table *t, enum show_tone tone, int64_t bytes);
 
 // Aligned by display width. When style.width is too small, wrapping columns wrap first, then those
-// of show_table_gives_way are left out, then the rows are stacked: a block each, a line a column.
-// No cell is ever cut.
+// of show_table_gives_way are left out, then names fold, then the rows are stacked: a block each, a
+// line a column. No cell is ever cut.
 void show_table_text(const struct show_table *t, struct show_style style, struct buf *b);
 void show_table_markdown(const struct show_table *t, struct buf *b);
 void show_table_csv(const struct show_table *t, struct buf *b); // without the title

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables. Layout is by display width, so Korean and Chinese line up; a table that is too wide first
-// wraps its columns of prose, then leaves columns out, then stacks its rows.
+// wraps its columns of prose, then leaves columns out, then folds its names, then stacks its rows.
 #include "view/show/show.h"
 
 #include "base/out.h"
@@ -8,8 +8,17 @@
 #include "base/unit.h"
 
 #include <stdarg.h>
+#include <string.h>
 
-enum { GAP = 2, LEAST_BESIDE = 20, LEAST_WRAP = 20, MOST_LEAST = 40, HIDDEN = -1 };
+enum {
+    GAP = 2,
+    LEAST_BESIDE = 20,
+    LEAST_WRAP = 20,
+    LEAST_FOLD = 12,
+    INDENT = 2, // of a name's next lines
+    MOST_LEAST = 40,
+    HIDDEN = -1
+};
 
 struct show_table show_table_new(struct arena *a, struct str title) {
     return (struct show_table){.arena = a, .title = title};
@@ -95,9 +104,11 @@ static int total_width(const struct show_table *t, const int *widths) {
     return total;
 }
 
-// No narrower than its longest word, within reason: what may be copied is not to be broken.
+// Prose is no narrower than its longest word, within reason: what may be copied is not to be
+// broken.
 static int least_width(const struct show_table *t, ptrdiff_t column) {
     int least = LEAST_WRAP;
+    if (t->columns[column].folds) return LEAST_FOLD;
     for (ptrdiff_t row = 0; row < row_count(t); row++) {
         for (struct str rest = cell_at(t, row, column)->text; rest.len > 0;) {
             int width = show_width(str_cut(&rest, ' '));
@@ -107,16 +118,20 @@ static int least_width(const struct show_table *t, ptrdiff_t column) {
     return least;
 }
 
-// Columns of prose give way, the widest first.
+static bool gives_room(const struct show_column *column) {
+    return column->may_wrap || column->folds;
+}
+
+// Columns of prose, and names that fold, give way, the widest first.
 static void shrink(const struct show_table *t, int *widths, int surplus) {
     int *leasts = arena_new(t->arena, int, t->column_count + 1);
     for (ptrdiff_t i = 0; i < t->column_count; i++) {
-        if (surplus > 0 && t->columns[i].may_wrap) leasts[i] = least_width(t, i);
+        if (surplus > 0 && gives_room(&t->columns[i])) leasts[i] = least_width(t, i);
     }
     for (; surplus > 0; surplus--) {
         ptrdiff_t widest = -1;
         for (ptrdiff_t i = 0; i < t->column_count; i++) {
-            if (!t->columns[i].may_wrap || widths[i] <= leasts[i]) continue;
+            if (!gives_room(&t->columns[i]) || widths[i] <= leasts[i]) continue;
             if (widest < 0 || widths[i] > widths[widest]) widest = i;
         }
         if (widest < 0) return;
@@ -142,21 +157,34 @@ static void hide(const struct show_table *t, int *widths, const char *name) {
     }
 }
 
+// The long ones: a date or a state in two lines would be no table.
+static void fold_names(struct show_table *t, const int *widths) {
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        const struct show_column *c = &t->columns[i];
+        t->columns[i].folds = c->align == SHOW_LEFT && !c->may_wrap && widths[i] >= LEAST_WRAP;
+    }
+}
+
 // False: there is no room even so.
-static bool column_widths(const struct show_table *t, struct show_style style, int *widths) {
+static bool column_widths(struct show_table *t, struct show_style style, int *widths) {
     static const char *const none[] = {NULL};
     const char *const *names = t->gives_way ? t->gives_way : none;
     if (style.width <= 0) return true;
     shrink(t, widths, total_width(t, widths) - style.width);
-    for (; total_width(t, widths) > style.width; names++) {
-        if (!*names) return false;
-        hide(t, widths, *names);
-    }
-    return true;
+    for (; *names && total_width(t, widths) > style.width; names++) hide(t, widths, *names);
+    if (total_width(t, widths) <= style.width) return true;
+    fold_names(t, widths);
+    shrink(t, widths, total_width(t, widths) - style.width);
+    return total_width(t, widths) <= style.width;
 }
 
-// Takes the next line of at most `width` columns off the text, at a blank where there is one.
-static struct str wrapped_line(struct str *text, int width) {
+// A line may be broken behind it: prose behind a blank, a name behind a mark, too.
+static bool is_break(char c, bool folds) {
+    return c == ' ' || (folds && c && strchr("/-_,.", c));
+}
+
+// Takes the next line of at most `width` columns off the text, broken where it may be.
+static struct str wrapped_line(struct str *text, int width, bool folds) {
     struct str rest = *text, line = str_line(&rest);
     if (show_width(line) <= width) {
         *text = rest;
@@ -167,7 +195,7 @@ static struct str wrapped_line(struct str *text, int width) {
     if (cut == 0) cut = line.len; // a wide character in one column: let it stick out
     bool is_blank_next = cut < line.len && line.p[cut] == ' ';
     for (ptrdiff_t i = cut; !is_blank_next && i > 0; i--) {
-        if (line.p[i - 1] != ' ') continue;
+        if (!is_break(line.p[i - 1], folds)) continue;
         cut = i;
         break;
     }
@@ -190,10 +218,12 @@ static void draw_row(const struct show_table *t, struct show_style style, const 
             if (widths[i] == HIDDEN) continue;
             for (int g = 0; is_begun && g < GAP; g++) buf_byte(&line, ' ');
             is_begun = true;
-            if (column->may_wrap && texts[i].len > 0) {
-                part = wrapped_line(&texts[i], widths[i]);
+            if (gives_room(column) && texts[i].len > 0) {
+                int indent = column->folds && !is_first ? INDENT : 0;
+                part = wrapped_line(&texts[i], widths[i] - indent, column->folds);
+                part = str_format(t->arena, "%*s%.*s", indent, "", STR_ARG(part));
                 is_more = is_more || texts[i].len > 0;
-            } else if (!column->may_wrap && is_first) {
+            } else if (!gives_room(column) && is_first) {
                 part = texts[i];
             }
             show_padded(&line, style, tones[i], part, widths[i], column->align == SHOW_RIGHT);
@@ -288,7 +318,7 @@ static struct show_table spoken(const struct show_table *t) {
 
 void show_table_text(const struct show_table *english, struct show_style style, struct buf *b) {
     if (!english->column_count) return;
-    const struct show_table own = spoken(english), *t = &own;
+    struct show_table own = spoken(english), *t = &own;
     int *widths = natural_widths(t);
     struct str *texts = arena_new(t->arena, struct str, t->column_count);
     enum show_tone *tones = arena_new(t->arena, enum show_tone, t->column_count);
