@@ -80,9 +80,10 @@ int launch_place_open(struct arena *a, const struct launch_options *o,
         return fail_set(why, FAIL_USAGE, "--device %s: not one of auto, cuda, cpu", word);
     int rc = device_list(a, o->machine, &devices, why);
     if (rc < 0) return rc;
-    if (devices.count == 0 && is_auto) return open_cpu(a, o, ret_place, why);
+    if (devices.count == 0 && is_auto && !o->cards) return open_cpu(a, o, ret_place, why);
     if (devices.count == 0) {
-        fail_set(why, FAIL_MACHINE, "--device %s: %.*s", word, STR_ARG(devices.why_none));
+        fail_set(why, FAIL_MACHINE, "--%s %s: %.*s", is_auto ? "gpu-ids" : "device",
+                 is_auto ? o->cards : word, STR_ARG(devices.why_none));
         return fail_hint(why, "--device cpu runs the trials on the CPU");
     }
     const char *wanted = o->cards ? o->cards : getenv("CUDA_VISIBLE_DEVICES");
