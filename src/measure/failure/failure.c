@@ -361,12 +361,16 @@ static struct str later_line(const struct ruling *r) {
 
 // The last error of memory before the end that did not bring it about.
 static struct str handled_line(const struct ruling *r) {
+    const struct failure_signature *best = r->best.row;
     const struct failure_line *found = NULL;
+    if (!best || best->kind == FAILURE_CLEAN || best->kind == FAILURE_MEMORY)
+        return (struct str){0};
     for (ptrdiff_t i = 0; i < r->count; i++) {
         const struct failure_line *line = &r->t.lines[r->hits[i].line];
         bool is_event = line->is_exception || (line->chain == 0 && is_notice(line->text));
-        if (r->hits[i].row->kind != FAILURE_MEMORY || r->best.row->kind == FAILURE_MEMORY) continue;
-        if (!is_event || r->hits[i].line >= r->t.last_start) continue;
+        if (r->hits[i].row->kind != FAILURE_MEMORY || !is_event ||
+            r->hits[i].line >= r->t.last_start)
+            continue;
         if (!found || line > found) found = line;
     }
     return found ? found->text : (struct str){0};
@@ -439,7 +443,7 @@ void failure_classify(struct arena *a, struct str output, const struct failure_f
     if (exception >= 0) e.exception = r.t.lines[exception].bare;
     e.last_lines = last_lines(a, &r.t, r.best.line);
     e.later = later_line(&r);
-    if (r.best.row->rank > RANK_CLEAN) e.handled = handled_line(&r);
+    e.handled = handled_line(&r);
     read_numbers(&r, &e);
     if (facts->has_status && WIFSIGNALED(facts->status)) e.signal = WTERMSIG(facts->status);
     if (!facts->has_status || WIFEXITED(facts->status))
