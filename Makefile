@@ -7,7 +7,7 @@ CONFIG ?= examples/configs/train.yaml
 TORCH_REQUIREMENT ?= torch==2.13.0
 JOBS ?= $(shell nproc)
 # Tests: most of them wait.
-AT_ONCE := $(shell echo $$((2 * $(JOBS))))
+AT_ONCE := $(shell echo $$((4 * $(JOBS))))
 MESON_FLAGS := $(if $(filter true,$(CI)),-Dwerror=true)
 setup = [ -f $(1)/build.ninja ] || $(2) meson setup $(1) $(MESON_FLAGS) $(3)
 
