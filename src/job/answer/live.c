@@ -89,7 +89,7 @@ static json_t *about_json(const struct answer_live *live) {
     for (int i = 0; i < 3; i++) json_array_append_new(shortfalls, json_real(rules.shortfalls[i]));
     return json_pack(
         "{s:I, s:b, s:I, s:i, s:o, s:I, s:f, s:f, s:I, s:I, s:I, s:I, s:o}", "classes",
-        (json_int_t)x->plan.classes, "expandable", options->expandable_segments, "device",
+        (json_int_t)x->plan.classes, "expandable", x->plan.expandable, "device",
         (json_int_t)options->device_bytes, "replays", (int)rules.need_replays, "shortfalls",
         shortfalls, "extra_bytes", (json_int_t)forecast_extra(card, live->tape), "factor",
         is_corrected ? card->correction.factor : 1.0, "fit_factor",

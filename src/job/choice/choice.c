@@ -194,10 +194,19 @@ static int status_of(const struct question *q, const struct choice_options *o,
 
 // Why nobody tries to write it; NULL: somebody does.
 static const char *why_unwritten(const struct question *q, const struct choice_options *o,
-                                 const struct answer *answer) {
+                                 const struct answer *answer, struct buf *report) {
     if (o->test_only) return "not_asked";
     if (!q->has_config) return "no_config";
-    return is_yes(answer) ? NULL : "does_not_fit";
+    if (is_yes(answer)) return NULL;
+    if (answer_verdict(answer) != ANSWER_TIGHT) {
+        if (o->save_config) buf_add(report, STR("not written: it does not fit\n"));
+        return "does_not_fit";
+    }
+    buf_format(report,
+               "not written: the margin of %.0f %% is not kept; a smaller --safety-margin writes "
+               "it\n",
+               100 * answer->card.margin);
+    return "margin_not_kept";
 }
 
 // Speeds are of one GPU.
@@ -316,7 +325,7 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
     if (rc == 0 && o->trace) rc = write_trace(a, &m, o->trace, why);
     if (rc == 0 && m.best && ask.is_asked) rc = measured_views(&q, &m, &ask, why);
     if (rc < 0) return rc;
-    m.chosen.not_written = m.confirmed ? why_unwritten(&q, o, &m.chosen) : "not_confirmed";
+    m.chosen.not_written = m.confirmed ? why_unwritten(&q, o, &m.chosen, &report) : "not_confirmed";
     if (!m.chosen.not_written) rc = write_answer(&q, &m.chosen, &write, &report, why);
     if (asked.base.json) {
         if (json_print(choice_trials_json(&m), why) < 0) return FAIL_BUG;
@@ -367,7 +376,7 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
     if (o->share) rc = share(&q, o, answers, cards.count, is_ours && q.has_config, why);
     if (rc == 0 && o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
     for (ptrdiff_t i = 0; i < cards.count; i++) answers[i].not_written = "another_gpu_decides";
-    decisive->not_written = is_ours ? why_unwritten(&q, o, decisive) : "gpu_not_named";
+    decisive->not_written = is_ours ? why_unwritten(&q, o, decisive, &report) : "gpu_not_named";
     if (rc == 0 && !decisive->not_written) rc = write_answer(&q, decisive, &write, &report, why);
     // The answer is shown also when it could not be written: it was asked for.
     if (!o->q.base.json)

@@ -351,18 +351,16 @@ static void take_tapes(struct question *q, const struct question *like) {
 }
 
 static int fill_sim(struct question *q, const struct question_options *o, struct fail *why) {
+    int rc = 0;
     if (o->like) {
         take_tapes(q, o->like);
-        return 0;
+    } else {
+        q->tape_cache = (struct forecast_cache){.arena = q->arena, .store = &q->store};
+        rc = sim_alloc_conf_read(o->alloc_conf, &q->tape_cache.options, why);
     }
-    q->tape_cache = (struct forecast_cache){.arena = q->arena, .store = &q->store};
-    return sim_alloc_conf_read(o->alloc_conf, &q->tape_cache.options, why);
-}
-
-bool question_is_of_bf16(struct question *q) {
-    const struct shape *s = NULL;
-    if (forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) < 0 || !s) return false;
-    return !str_is(s->kind, "seq2seq") && !shape_is_encoder(s) && !str_is(s->type, "gpt2");
+    q->plan.expandable = q->tape_cache.options.expandable_segments;
+    if (rc == 0 && !o->alloc_conf) question_allocator(q);
+    return rc;
 }
 
 // Where nobody says a precision, a language model trains as it is published: in bf16; others as
@@ -414,6 +412,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0 && !o->tape) rc = question_local(q, o->model_is_optional, why);
     if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);
     if (rc == 0) take_unsaid_precision(q, o);
+    if (rc == 0) question_weights(q); // now that its checkpoint is known
     if (rc == 0) rc = fill_batches(q, o, why);
     if (rc == 0) question_loss_check(q, o);
     if (rc == 0) rc = question_shard_check(q, o, why);

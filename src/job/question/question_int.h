@@ -7,6 +7,8 @@
 // Weights that are loaded in half precision stay so: autocast has nothing to cast then. Again where
 // less than was thought is known of the plan.
 void question_weights(struct question *q);
+// The allocator as the config or its trainer sets it, where no option does.
+void question_allocator(struct question *q);
 // Of an adapter, after all else of the plan is taken: whether frozen weights are in fp32; and when
 // the model is known, that they are, as a guard where no tape has them so.
 void question_frozen(struct question *q);

@@ -1,11 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/question/question_int.h"
 
+bool question_is_of_bf16(struct question *q) {
+    const struct shape *s = NULL;
+    if (forecast_shape(&q->tape_cache, q->plan.model, &s, NULL) < 0 || !s) return false;
+    return !str_is(s->kind, "seq2seq") && !shape_is_encoder(s) && !str_is(s->type, "gpt2");
+}
+
+// What the checkpoint has: its config.json, where it says it, or else what such models are
+// published in.
+static bool is_half_on_disk(struct question *q) {
+    const struct str said = q->shape.dtype;
+    if (said.len > 0) return str_is(said, "bfloat16") || str_is(said, "float16");
+    return question_is_of_bf16(q);
+}
+
 void question_weights(struct question *q) {
     const struct config_value *v = &q->reading.values[CONFIG_WEIGHTS_DTYPE];
-    bool is_half = str_find(v->text, STR("bfloat16")) >= 0 || str_is(v->text, "bf16");
+    bool is_auto = str_is(v->text, "auto") && q->tape_cache.store; // else it is not yet known
+    bool is_half = str_find(v->text, STR("bfloat16")) >= 0 || str_is(v->text, "bf16") ||
+                   (is_auto && is_half_on_disk(q));
     bool is_amp = plan_precision_is_amp(q->plan.precision);
-    if (!is_half || q->plan.inference || q->plan.precision == PLAN_BF16) return;
+    if (!is_half || q->plan.inference || q->precision_fixed || q->plan.precision == PLAN_BF16)
+        return;
     bool is_cut = str_is(q->plan.loss, "cut");
     bool is_kept = str_is(q->plan.shard, plan_fsdp2_older); // in shards, whatever it is
     if ((q->plan.adapter.len > 0 || (q->plan.shard.len > 0 && !is_kept) || is_cut) && is_amp)
@@ -19,8 +36,13 @@ void question_weights(struct question *q) {
                         STR_ARG(q->reading.title));
     else
         str_list_format(q->arena, &q->notes,
-                        "%.*s: %.*s: the weights, their gradients and the optimizer state are bf16",
-                        STR_ARG(v->path), STR_ARG(v->text));
+                        "%.*s: %.*s: %sthe weights, their gradients and the optimizer state are "
+                        "bf16",
+                        STR_ARG(v->path), STR_ARG(v->text),
+                        !is_auto ? ""
+                        : q->shape.dtype.len > 0
+                            ? "as the checkpoint has them: "
+                            : "as the checkpoint has them, taken to be bf16: ");
 }
 
 static struct str path_of(const struct config_value *v) {

@@ -75,7 +75,7 @@ static int no_tape(struct forecast *f, const struct plan *p, const char *obstacl
 static int load_recording(struct forecast *f, const struct plan *p, struct forecast_tape *t,
                           struct fail *why) {
     int64_t size = forecast_size_of(t->entry, forecast_image_size(p, &f->model));
-    int rc = forecast_load(f->cache, t->entry, size, &t->loaded, why);
+    int rc = forecast_load(f->cache, t->entry, size, p->expandable, &t->loaded, why);
     if (rc < 0) return rc;
     if (t->entry->image.most > 0) {
         struct tape_entry *made = arena_new(f->arena, struct tape_entry, 1);

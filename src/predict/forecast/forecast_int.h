@@ -16,9 +16,10 @@ struct forecast_figures {
     bool is_beyond; // of SIM_UNLIMITED: the other figures are of a part
 };
 
-// The entry's tape, loaded once; of a template, at that image size.
+// The entry's tape, loaded once for each kind of the allocator's segments; of a template, at that
+// image size.
 int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry, int64_t image_size,
-                  struct forecast_loaded **ret_loaded, struct fail *why);
+                  bool is_expandable, struct forecast_loaded **ret_loaded, struct fail *why);
 const struct tape *forecast_loaded_tape(const struct forecast_loaded *loaded);
 struct sim *forecast_loaded_sim(const struct forecast_loaded *loaded);
 // Does it run in that capacity? Answered without a replay where an earlier one tells.
@@ -38,7 +39,8 @@ struct forecast_making {
 // A template's tape at these dimensions, made so, loaded once.
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
                            const int64_t values[TAPE_DIM_COUNT], const struct forecast_making *how,
-                           struct forecast_loaded **ret_loaded, struct fail *why);
+                           bool is_expandable, struct forecast_loaded **ret_loaded,
+                           struct fail *why);
 // Fills *ret_tape from the template that covers the plan of a model of the forecast's shape.
 // FAIL_INPUT: none does, and what stands in the way.
 int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,

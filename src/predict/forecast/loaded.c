@@ -22,6 +22,7 @@ struct forecast_loaded {
     int64_t values[TAPE_DIM_COUNT];
     struct forecast_making how; // what is made of the template's tape
     bool is_bare;               // without modules
+    bool is_expandable;         // the allocator's segments
     struct tape tape;
     struct sim *sim;
     struct sim *pessimist; // with the kernels' scratch; NULL when the tape has none
@@ -49,9 +50,11 @@ static struct arena *tapes_of(const struct forecast_cache *cache) {
 }
 
 static struct forecast_loaded *keep(struct forecast_cache *cache, struct forecast_loaded *l) {
-    struct sim_options pessimistic = cache->options;
+    struct sim_options options = cache->options, pessimistic;
+    options.expandable_segments |= l->is_expandable;
+    pessimistic = options;
     pessimistic.scratch = true;
-    l->sim = sim_prepare(tapes_of(cache), &l->tape, &cache->options);
+    l->sim = sim_prepare(tapes_of(cache), &l->tape, &options);
     if (l->tape.scratch_count > 0)
         l->pessimist = sim_prepare(tapes_of(cache), &l->tape, &pessimistic);
     *arena_push(cache->arena, &cache->items, &cache->count, &cache->capacity) = l;
@@ -66,28 +69,35 @@ static int load_at_size(struct forecast_cache *cache, struct forecast_loaded *l,
 }
 
 int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry, int64_t image_size,
-                  struct forecast_loaded **ret_loaded, struct fail *why) {
+                  bool is_expandable, struct forecast_loaded **ret_loaded, struct fail *why) {
     const bool is_template = entry->image.most > 0;
+    const struct tape *same = NULL;
     struct forecast_loaded *l = arena_new(tapes_of(cache), struct forecast_loaded, 1);
-    *l = (struct forecast_loaded){.entry = entry};
+    *l = (struct forecast_loaded){.entry = entry, .is_expandable = is_expandable};
     if (is_template) l->values[TAPE_DIM_IMAGE_SIZE] = image_size;
     for (ptrdiff_t i = 0; i < cache->count; i++) {
         struct forecast_loaded *known = cache->items[i];
         if (known->entry != entry) continue;
         *ret_loaded = known;
-        if (memcmp(known->values, l->values, sizeof l->values) == 0) return 0;
         l->template = known->template;
+        if (memcmp(known->values, l->values, sizeof l->values) != 0) continue;
+        if (known->is_expandable == is_expandable) return 0;
+        same = &known->tape;
     }
-    int rc = is_template ? load_at_size(cache, l, why)
+    int rc = 0;
+    if (same)
+        l->tape = *same;
+    else
+        rc = is_template ? load_at_size(cache, l, why)
                          : tape_store_load(tapes_of(cache), cache->store, entry, &l->tape, why);
     if (rc == 0) *ret_loaded = keep(cache, l);
     return rc;
 }
 
-// What is there already of the template: all of it, or the same with another number of micro-steps,
-// or at least its text.
+// What is there already of the template: all of it; the same tape for another allocator; one with
+// another number of micro-steps; or at least its text.
 struct found {
-    struct forecast_loaded *all, *alike, *text;
+    struct forecast_loaded *all, *tape, *alike, *text;
 };
 
 static bool is_offloaded_so(const struct tape_offload *a, const struct tape_offload *b) {
@@ -115,14 +125,17 @@ static bool is_made_so(const struct forecast_loaded *l, const struct forecast_ma
 }
 
 static struct found find(const struct forecast_cache *cache, const struct forecast_loaded *wanted) {
-    struct found f = {NULL, NULL, NULL};
+    struct found f = {NULL, NULL, NULL, NULL};
     for (ptrdiff_t i = 0; i < cache->count; i++) {
         struct forecast_loaded *l = cache->items[i];
         if (l->of != wanted->of) continue;
         bool is_alike = memcmp(l->values, wanted->values, sizeof l->values) == 0;
         f.text = l;
-        if (is_alike && is_made_so(l, &wanted->how))
+        const bool is_tape = is_alike && is_made_so(l, &wanted->how);
+        if (is_tape && l->is_expandable == wanted->is_expandable)
             f.all = l;
+        else if (is_tape && !l->is_bare)
+            f.tape = l;
         else if (is_alike && !l->is_bare)
             f.alike = l;
     }
@@ -192,10 +205,12 @@ static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
 
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
                            const int64_t values[TAPE_DIM_COUNT], const struct forecast_making *how,
-                           struct forecast_loaded **ret_loaded, struct fail *why) {
+                           bool is_expandable, struct forecast_loaded **ret_loaded,
+                           struct fail *why) {
     struct forecast_loaded *l = arena_new(tapes_of(cache), struct forecast_loaded, 1);
     l->of = entry;
     l->how = *how;
+    l->is_expandable = is_expandable;
     memcpy(l->values, values, sizeof l->values);
     const struct found known = find(cache, l);
     *ret_loaded = known.all;
@@ -205,7 +220,10 @@ int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf
         l->template = known.text->template;
     else
         rc = tape_shelf_load(tapes_of(cache), cache->templates, entry, &l->template, why);
-    if (rc == 0) rc = instantiate(cache, l, known.alike, why);
+    if (rc == 0 && known.tape)
+        l->tape = known.tape->tape;
+    else if (rc == 0)
+        rc = instantiate(cache, l, known.alike, why);
     if (rc == 0) *ret_loaded = keep(cache, l);
     return rc;
 }

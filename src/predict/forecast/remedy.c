@@ -32,6 +32,14 @@ static bool use_amp(const struct change *c) {
     return true;
 }
 
+// vLLM beside a training puts its memory to sleep, which its allocator cannot with them.
+static bool use_expandable(const struct change *c) {
+    struct plan *p = c->plan;
+    if (p->expandable || str_starts(p->generator, STR("vllm"))) return false;
+    p->expandable = true;
+    return true;
+}
+
 static bool use_checkpointing(const struct change *c) {
     struct plan *p = c->plan;
     if (p->checkpointing || p->inference) return false;
@@ -188,6 +196,8 @@ static bool use_offload(const struct change *c) {
 
 // In the order of what they cost the training.
 static const struct remedy remedies[] = {
+    {"expandable segments", "none: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+     use_expandable},
     {"mixed precision", "almost none; faster on tensor cores", use_amp},
     {"Liger kernels", "needs liger-kernel; about as fast", use_liger},
     {"a newer trl", "needs trl 1.15, whose kernels score tokens; about as fast", use_preference,

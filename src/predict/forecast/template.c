@@ -485,7 +485,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
                                   .optimizer = other_optimizer(&trained),
                                   .generation = forecast_generation(p, w.shape)};
     how.accumulates = p->accumulation > 1 && plan_fsdp(p->shard) == 0;
-    rc = forecast_load_template(f->cache, e, values, &how, &t.loaded, why);
+    rc = forecast_load_template(f->cache, e, values, &how, p->expandable, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));
     t.tape = forecast_loaded_tape(t.loaded);
     t.sim = forecast_loaded_sim(t.loaded);

@@ -81,16 +81,18 @@ static void note_offload(struct arena *a, const struct tape_offload *o, struct f
 static void note_bits(struct arena *a, const struct plan *p, struct forecast_tape *t) {
     struct plan_zero zero;
     const bool stay = plan_zero_read(p->shard, &zero) && !zero.is_reentrant;
-    str_list_format(a, &t->notes,
-                    "weights in four bits are packed as bf16 (bnb_4bit_quant_storage: bfloat16) and "
-                    "loaded whole on every GPU before they are partitioned, as transformers makes "
-                    "no zero.Init around them; their scales stay whole");
+    str_list_format(
+        a, &t->notes,
+        "weights in four bits are packed as bf16 (bnb_4bit_quant_storage: bfloat16) and "
+        "loaded whole on every GPU before they are partitioned, as transformers makes "
+        "no zero.Init around them; their scales stay whole");
     if (stay && p->checkpointing)
-        str_list_format(a, &t->notes,
-                        "once gathered they stay from forward to backward, as the graph holds them "
-                        "where layers are recomputed with use_reentrant=False (transformers' own "
-                        "from 5 on); with gradient_checkpointing_kwargs: use_reentrant: true (--shard "
-                        "zero3:auto:overlap:reentrant) a layer's go when it has run");
+        str_list_format(
+            a, &t->notes,
+            "once gathered they stay from forward to backward, as the graph holds them "
+            "where layers are recomputed with use_reentrant=False (transformers' own "
+            "from 5 on); with gradient_checkpointing_kwargs: use_reentrant: true (--shard "
+            "zero3:auto:overlap:reentrant) a layer's go when it has run");
     else if (!p->checkpointing)
         str_list_format(a, &t->notes,
                         "once gathered they stay from forward to backward, as the graph holds them "

@@ -42,9 +42,10 @@ struct plan {
                           // share of its memory; "vllm:0.3:sleep": which it has while it generates
     bool frozen_fp32;     // weights that are not trained are in fp32, not in 2 bytes
     bool checkpointing, ema, inference;
-    bool generates; // beside inference: a language model writes on, and is not asked for a loss
-    bool compile;   // torch.compile
-    bool fused;     // the optimizer's kernel needs no temporaries
+    bool generates;  // beside inference: a language model writes on, and is not asked for a loss
+    bool compile;    // torch.compile
+    bool fused;      // the optimizer's kernel needs no temporaries
+    bool expandable; // PYTORCH_ALLOC_CONF=expandable_segments:True
     // The trainer is torchtune: an adapter follows the weights' type, four bits are torchao's.
     bool is_torchtunes;
 };

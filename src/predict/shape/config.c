@@ -178,6 +178,13 @@ static struct str read_head(const struct reader *r) {
                   : str_copy(r->table->arena, str_slice(name, at + sign.len, name.len));
 }
 
+// transformers 5 writes "dtype", before it was "torch_dtype".
+static struct str read_dtype(const struct reader *r) {
+    const json_t *said = json_object_get(r->config, "dtype");
+    if (!said) said = json_object_get(r->config, "torch_dtype");
+    return str_copy(r->table->arena, str_of(json_is_string(said) ? json_string_value(said) : ""));
+}
+
 static int read_object(struct reader *r, struct shape *s, struct fail *why) {
     struct shape_extras more;
     int rc = read_family(r, s, why);
@@ -194,6 +201,7 @@ static int read_object(struct reader *r, struct shape *s, struct fail *why) {
     s->more = read_more(r);
     s->quant = read_quant(r);
     s->head = read_head(r);
+    s->dtype = read_dtype(r);
     s->parameters = shape_parameters(r->family, s, &more);
     return 0;
 }

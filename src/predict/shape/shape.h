@@ -21,6 +21,8 @@ struct shape {
     struct str more;   // further keys of config.json that are not the family's defaults, as JSON
     struct str quant;  // how the weights are stored: nf4, nf4-dq, or in words that no plan has
                        // ("GPTQ"); empty: as they are computed with
+    struct str dtype;  // of a config.json that was read: as the weights are stored ("bfloat16");
+                       // empty: unsaid
     struct str head; // of a config.json that was read: "MaskedLM" of BertForMaskedLM; empty: unsaid
     struct str source; // where the sizes were read
 };

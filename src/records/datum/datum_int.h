@@ -48,6 +48,7 @@ struct shell_command {
     ptrdiff_t count, capacity;
     const struct shell_word *environment; // NAME=value in front of it, which are its alone
     ptrdiff_t environment_count;
+    struct shell_word allocator; // PYTORCH_ALLOC_CONF as it has it; no text: not set
     int line;
 };
 struct shell_job { // 0: not said

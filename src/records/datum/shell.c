@@ -306,6 +306,9 @@ static struct datum *flags_of(struct data *d, const struct shell_command *c,
     if (script > 0) take_launcher(d, c, script, job, launcher);
     if (script == 0 || is_program(c, trainers)) take_environment(d, c, launcher);
     take_settings(d, c, script, launcher);
+    if (c->allocator.text.len > 0)
+        datum_set(d, launcher, STR("alloc_conf"), word_value(&f, &c->allocator, c->allocator.text),
+                  c->allocator.line, c->allocator.column);
     if (launcher->map->count > 0) datum_set(d, f.map, STR("launcher"), launcher, c->line, 1);
     // "$ARGS" may be anything.
     for (ptrdiff_t i = script; i < c->count; i++) {
@@ -361,7 +364,8 @@ static void unfold(struct data *d, struct shell_command *c) {
     bool is_text = str_is(old.words[0].text, "eval"), is_shell = false;
     *c = (struct shell_command){.line = old.line,
                                 .environment = old.environment,
-                                .environment_count = old.environment_count};
+                                .environment_count = old.environment_count,
+                                .allocator = old.allocator};
     for (ptrdiff_t i = is_text; i < old.count; i++) {
         const struct shell_word *w = &old.words[i];
         if (is_text)

@@ -91,6 +91,23 @@ static bool strip(struct shell *s, struct shell_command *c) {
     return c->count > 0;
 }
 
+// Its own or the script's, by the name of either time.
+static struct shell_word allocator_of(struct shell *s, const struct shell_command *c) {
+    static const char *const names[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
+    struct shell_word found = {0};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const struct shell_variable *v = datum_shell_variable(s, str_of(names[k]));
+        if (v && v->count == 1) found = v->words[0];
+        for (ptrdiff_t i = 0; i < c->environment_count; i++) {
+            struct str value = c->environment[i].text;
+            if (!str_is(str_cut(&value, '='), names[k])) continue;
+            found = c->environment[i];
+            found.text = value;
+        }
+    }
+    return found;
+}
+
 static void end_command(struct shell *s) {
     datum_shell_end_word(s);
     struct shell_command c = s->command;
@@ -104,6 +121,7 @@ static void end_command(struct shell *s) {
         c.words += i;
         c.count -= i;
         c.capacity = c.count;
+        c.allocator = allocator_of(s, &c);
         *arena_push(s->arena, &s->commands->items, &s->commands->count, &s->commands->capacity) = c;
         return;
     }
