@@ -151,6 +151,16 @@ static void note_server(struct forecast *f, const struct tape_generation *g, con
         PAGE, STR_ARG(unit_bytes(f->arena, PAGE * token)), (long long)shape_kv_heads(s));
 }
 
+// A prompt that stands alone or has the others' length has none (transformers 5.23, sdpa).
+static void note_mask(struct forecast *f, int64_t prompt, struct forecast_tape *t) {
+    const int64_t bytes = prompt * prompt;
+    if (bytes < UNIT_GIB) return;
+    str_list_format(f->arena, &t->notes,
+                    "the mask of padded prompts is counted, %s each: a single sequence, or prompts "
+                    "of one length, have none and need that much less",
+                    unit_bytes(f->arena, bytes).p);
+}
+
 void forecast_note_generator(struct forecast *f, const struct plan *p, const struct shape *s,
                              struct forecast_tape *t) {
     const struct tape_generation g = forecast_generation(p, s);
@@ -167,6 +177,7 @@ void forecast_note_generator(struct forecast *f, const struct plan *p, const str
             f->arena, &t->notes,
             "layers that look at %lld tokens keep no more of them: less than is counted",
             (long long)window);
+    note_mask(f, g.prompt, t);
     note_server(f, &g, s, t);
 }
 
