@@ -36,6 +36,10 @@ struct forecast_making {
     const char *optimizer;             // instead of AdamW, of tape_optimizers; NULL: AdamW
     struct tape_generation generation; // layers 0: nothing is generated
 };
+// The optimizer that a tape with AdamW is made over for; NULL: it stays AdamW's.
+const char *forecast_other_optimizer(const struct plan *p);
+// … of a template, whose AdamW may have the other kernel.
+const char *forecast_optimizer_for(const struct plan *p, bool is_fused);
 // A template's tape at these dimensions, made so, loaded once.
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
                            const int64_t values[TAPE_DIM_COUNT], const struct forecast_making *how,

@@ -142,6 +142,25 @@ static struct found find(const struct forecast_cache *cache, const struct foreca
     return f;
 }
 
+// What an adapter's keeps is little: that of another one than the 8-bit is counted as AdamW's,
+// which is the most.
+const char *forecast_other_optimizer(const struct plan *p) {
+    struct str name = plan_optimizer_plain(p);
+    const bool is_8bit = str_is(name, "adamw8bit");
+    if ((p->adapter.len > 0 && !is_8bit) || p->shard.len > 0) return NULL;
+    if (is_8bit && p->adapter.len == 0) name = STR(TAPE_TRAINERS_8BIT);
+    int i = 0;
+    while (tape_optimizers[i] && !str_is(name, tape_optimizers[i])) i++;
+    return tape_optimizers[i];
+}
+
+const char *forecast_optimizer_for(const struct plan *p, bool is_fused) {
+    const char *other = forecast_other_optimizer(p);
+    const bool is_kernel = p->fused && !is_fused && str_is(plan_optimizer_plain(p), "adamw") &&
+                           p->adapter.len == 0 && p->shard.len == 0;
+    return !other && is_kernel ? TAPE_FUSED_ADAMW : other;
+}
+
 static bool use_optimizer(struct forecast_cache *cache, const struct forecast_loaded *l,
                           const struct tape *adamw, struct tape *made) {
     const struct tape_header *h = &adamw->header; // weights that are trained: an adapter's or all

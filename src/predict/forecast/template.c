@@ -113,18 +113,6 @@ static struct str shard_text(struct str shard) {
     return shard.len > 0 ? shard : STR("none");
 }
 
-// The optimizer that the tape is made over for; NULL: it stays AdamW's. What an adapter's keeps is
-// little: that of another one than the 8-bit is counted as AdamW's, which is the most.
-static const char *other_optimizer(const struct plan *p) {
-    struct str name = plan_optimizer_plain(p);
-    const bool is_8bit = str_is(name, "adamw8bit");
-    if ((p->adapter.len > 0 && !is_8bit) || p->shard.len > 0) return NULL;
-    if (is_8bit && p->adapter.len == 0) name = STR(TAPE_TRAINERS_8BIT);
-    int i = 0;
-    while (tape_optimizers[i] && !str_is(name, tape_optimizers[i])) i++;
-    return tape_optimizers[i];
-}
-
 static struct forecast_words words_of(const struct traits *t) {
     struct str adapter = plan_adapter_rest(t->adapter); // its rank is a dimension
     return (struct forecast_words){{
@@ -194,7 +182,7 @@ static struct forecast_words wanted_words(const struct plan *p, const struct sha
         .quant = p->quant,
         .shard = plan_recorded_shard(p),
         .loss = p->loss,
-        .optimizer = is_adamw || other_optimizer(p) ? STR("adamw") : optimizer,
+        .optimizer = is_adamw || forecast_other_optimizer(p) ? STR("adamw") : optimizer,
         .precision = str_of(wanted_precision(p, s)),
         .is_grouped = shape_kv_heads(s) < s->heads,
         .is_tied = s->tied && !is_reward, // a reward model's head is another
@@ -423,7 +411,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                          "large; without autocast small gradients vanish in fp16"));
     forecast_note_loss(f, p, t);
     const struct str optimizer = plan_optimizer_plain(p);
-    const bool is_other = other_optimizer(p);
+    const bool is_other = forecast_other_optimizer(p);
     if (p->adapter.len > 0 && optimizer.len > 0 && !is_other && !str_is(optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
                         STR_ARG(p->optimizer));
@@ -482,7 +470,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     rc = forecast_split(p, w.shape, values, why);
     if (rc < 0) return rc;
     struct forecast_making how = {.zero = forecast_zero_of(p, w.shape),
-                                  .optimizer = other_optimizer(&trained),
+                                  .optimizer = forecast_optimizer_for(&trained, e->is_fused),
                                   .generation = forecast_generation(p, w.shape)};
     how.accumulates = p->accumulation > 1 && plan_fsdp(p->shard) == 0;
     rc = forecast_load_template(f->cache, e, values, &how, p->expandable, &t.loaded, why);
@@ -494,7 +482,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     if (p->generates)
         forecast_note_generator(f, p, f->shape, &t);
     else
-        note(f, &w, &t, e->is_fused);
+        note(f, &w, &t, e->is_fused || how.optimizer);
     *ret_tape = t;
     return 0;
 }

@@ -22,6 +22,12 @@ struct move {
     const char *op;
 };
 
+// torch/optim/adamw.py with fused=True: the steps are on the GPU, too, and nothing is taken for a
+// time.
+static const struct move fused[] = {{STATE, ANY, WEIGHT, 0, "zeros_like"},
+                                    {STATE, ANY, WEIGHT, 0, "zeros_like"},
+                                    {STATE, ANY, NUMBER, 0, "zeros"},
+                                    {END}};
 // torch/optim/sgd.py with momentum: a copy of the first gradient, then in place.
 static const struct move sgd[] = {{STATE, ANY, WEIGHT, 0, "clone"}, {END}};
 // A momentum, and the sign of what is added.
@@ -76,10 +82,11 @@ static const struct move adafactor[] = {
 };
 enum { MOVES_MOST = sizeof adafactor / sizeof *adafactor };
 
-const char *const tape_optimizers[] = {"sgd",        "lion",      "adamw8bit", TAPE_TRAINERS_8BIT,
-                                       "adamw32bit", "lion32bit", "adafactor", NULL};
-static const struct move *const moves[] = {sgd,        lion,      adamw8bit, adamw8bit,
-                                           adamw32bit, lion32bit, adafactor};
+const char *const tape_optimizers[] = {
+    TAPE_FUSED_ADAMW, "sgd",       "lion",      "adamw8bit", TAPE_TRAINERS_8BIT,
+    "adamw32bit",     "lion32bit", "adafactor", NULL};
+static const struct move *const moves[] = {fused,     sgd,        lion,      adamw8bit,
+                                           adamw8bit, adamw32bit, lion32bit, adafactor};
 
 struct maker {
     const struct tape *from;
@@ -249,6 +256,7 @@ bool tape_optimizer(struct arena *a, const struct tape *t, struct str optimizer,
     ret->event_count = ret->alloc_count = 0;
     add_ops(a, &m);
     copy_all(&m);
-    ret->header.optimizer = str_of(tape_optimizers[which]);
+    if (!str_is(optimizer, TAPE_FUSED_ADAMW))
+        ret->header.optimizer = str_of(tape_optimizers[which]);
     return true;
 }
