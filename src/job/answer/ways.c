@@ -77,7 +77,8 @@ static unsigned changes(const struct plan *base, const struct plan *p) {
            (unsigned)!str_equal(p->shard, base->shard) << 7 |
            (unsigned)(p->ranks != base->ranks) << 8 |
            (unsigned)!str_equal(p->loss, base->loss) << 9 |
-           (unsigned)(p->expandable != base->expandable) << 10;
+           (unsigned)(p->expandable != base->expandable) << 10 |
+           (unsigned)(p->fused != base->fused) << 11;
 }
 
 static void apply(const struct plan *base, const struct plan *way, struct plan *ret) {
@@ -95,6 +96,7 @@ static void apply(const struct plan *base, const struct plan *way, struct plan *
     if (bits & 128) ret->shard = way->shard;
     if (bits & 512) ret->loss = way->loss;
     if (bits & 1024) ret->expandable = way->expandable;
+    if (bits & 2048) ret->fused = way->fused;
     if (bits & 256) {
         ret->ranks = way->ranks;
         ret->accumulation = way->accumulation;

@@ -40,6 +40,13 @@ static bool use_expandable(const struct change *c) {
     return true;
 }
 
+static bool use_fused(const struct change *c) {
+    struct plan *p = c->plan;
+    if (p->fused || p->inference || !str_is(plan_optimizer_plain(p), "adamw")) return false;
+    p->fused = true;
+    return true;
+}
+
 static bool use_checkpointing(const struct change *c) {
     struct plan *p = c->plan;
     if (p->checkpointing || p->inference) return false;
@@ -198,6 +205,7 @@ static bool use_offload(const struct change *c) {
 static const struct remedy remedies[] = {
     {"expandable segments", "none: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
      use_expandable},
+    {"fused AdamW", "none: adamw_torch_fused, or fused=True", use_fused},
     {"mixed precision", "almost none; faster on tensor cores", use_amp},
     {"Liger kernels", "needs liger-kernel; about as fast", use_liger},
     {"a newer trl", "needs trl 1.15, whose kernels score tokens; about as fast", use_preference,
