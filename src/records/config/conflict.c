@@ -83,6 +83,9 @@ static const struct {
     // utils/distributed.py; the degree of sequences is what its context's was called before
     {"axolotl", {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree"}},
     {"swift", {"sequence_parallel_size"}},
+    // utils/deepspeed/deepspeed.py (dp_size), its older options and those with a dot
+    {"openrlhf_cli", {"ds.ring_attn_size", "ds.tensor_parallel_size"}},
+    {"openrlhf", {"ring_attn_size", "ds_tensor_parallel_size"}},
     // accelerate's, in its own file and in TrainingArguments
     {"",
      {"**.parallelism_config_tp_size", "**.parallelism_config_cp_size",
