@@ -191,6 +191,8 @@ void config_reader_both_types(struct reader *r);
 void config_reader_unaccumulated(struct reader *r);
 // A batch that accelerate splits over the devices.
 void config_reader_split(struct reader *r);
+// A checkpointing that saves next to nothing.
+void config_reader_selective(struct reader *r);
 // Devices that share each sample.
 void config_reader_sharing(struct reader *r);
 

@@ -371,6 +371,7 @@ static void note_all(struct reader *r, const struct dialect *every) {
     config_reader_launcher(r);
     config_reader_sharing(r);
     config_reader_split(r);
+    config_reader_selective(r);
     note_quoted_deepspeed(r);
     note_keys(r, config_reader_deepspeed(r));
     config_reader_counts(r);
