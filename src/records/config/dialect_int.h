@@ -225,6 +225,8 @@ bool config_reader_sum(struct reader *r, struct str places, struct config_value 
 
 // How many processes a script's command starts, where no key of the training says it.
 void config_reader_launcher(struct reader *r);
+// What a script that is known takes where no flag says it.
+void config_reader_script(struct reader *r);
 
 // --- deepspeed.c ---------------------------------------------------------------------------------
 
