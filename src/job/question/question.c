@@ -151,7 +151,9 @@ static void say_default(struct question *q, enum config_role role) {
     const bool is_ours = str_is_one_of(q->reading.dialect, homemade);
     const bool is_counted = role == CONFIG_OPTIMIZER || role == CONFIG_PRECISION;
     if (!v->assumed || (is_ours && is_counted && q->is_decided)) return;
-    const struct str title = is_ours ? STR("PyTorch") : q->reading.title;
+    const struct str title = v->file.len > 0 ? v->file // a script's own
+                             : is_ours       ? STR("PyTorch")
+                                             : q->reading.title;
     question_say(q, "%s is not in the config: %.*s, the default of %.*s", config_role_name(role),
                  STR_ARG(v->text.len > 0 ? v->text : v->word), STR_ARG(title));
 }

@@ -30,12 +30,13 @@ static int bad_word(struct arena *a, struct str word, struct fail *why) {
                           : FAIL_USAGE;
 }
 
-// Of a config's "ZeRO stage 2"; 0: it says something else.
+// Of a config's "ZeRO stage 2", or "ZeRO stage 2 by default"; 0: it says something else.
 static int zero_stage(const struct config_guard *g) {
     int64_t stage = 0;
     static const char begin[] = "ZeRO stage ";
     if (!str_starts(g->what, str_of(begin))) return 0;
-    return str_to_i64(str_slice(g->what, sizeof begin - 1, g->what.len), &stage) ? (int)stage : 0;
+    struct str rest = str_slice(g->what, sizeof begin - 1, g->what.len);
+    return str_to_i64(str_cut(&rest, ' '), &stage) ? (int)stage : 0;
 }
 
 // torchtitan shards over all GPUs unless told over how many: where there is one, nothing is
@@ -148,14 +149,21 @@ static bool put_number(struct buf *text, const struct config_value *v, enum plan
     return true;
 }
 
+// A trainer's own switch takes it to the host.
+static int place_of(const struct config_value *v) {
+    int place = PLAN_ON_NVME;
+    if (v->type == CONFIG_BOOL) return v->boolean ? PLAN_ON_CPU : PLAN_ON_GPU;
+    while (place > 0 && !str_is(v->text, plan_places[place])) place--;
+    return place;
+}
+
 // What the file keeps elsewhere; of disks stages 1 and 2 know nothing and take the host.
 static void put_places(struct question *q, struct buf *text, int stage) {
     const struct config_value *values = q->reading.values;
     bool is_away = false, is_pinned = false;
     for (int i = 0; i < PLAN_OFFLOADS; i++) {
         const struct config_value *v = &values[CONFIG_ZERO_OPTIMIZER + i];
-        int place = PLAN_ON_NVME;
-        while (place > 0 && !str_is(v->text, plan_places[place])) place--;
+        const int place = place_of(v);
         if (place == PLAN_ON_GPU || (i == PLAN_PARAM && stage < 3)) continue;
         buf_format(text, ":%s=%s", plan_offloads[i], plan_places[stage < 3 ? PLAN_ON_CPU : place]);
         if (place == PLAN_ON_NVME && stage < 3)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The DeepSpeed file that a trainer's config or script names, and accelerate's of a script: each
-// stands in the tree where its name does, so that stage and offload are found by the rows that find
-// them in one file. The file of settings that a script gives its program lies under the options
-// beside it.
+// The DeepSpeed or FSDP file that a trainer's config or script names, and accelerate's of a script:
+// each stands in the tree where its name does, so that stage and offload are found by the rows that
+// find them in one file. The file of settings that a script gives its program lies under the
+// options beside it.
 #include "records/config/layer_int.h"
 
 enum { FOLDERS_MAX = 8, LEVELS_MAX = 4 };
@@ -21,6 +21,12 @@ static const struct naming deepspeed = {
 static const struct naming deepspeed_file = {
     .keys = {"deepspeed_config_file"},
     .lacks = "its ZeRO stage and offload are not known",
+};
+// transformers' TrainingArguments take JSON there (training_args.py, _process_fsdp_args).
+static const struct naming fsdp = {
+    .keys = {"fsdp_config"},
+    .endings = {".json"},
+    .lacks = "its version, offload and checkpointing are not known",
 };
 // accelerate launch --config_file FILE train.py
 static const struct naming accelerate = {
@@ -116,7 +122,7 @@ static int put_settings(struct layers *l, struct config_node **root) {
 
 int config_layer_beside(struct layers *l, struct config_node **root) {
     // accelerate's first: it may name one of DeepSpeed's
-    static const struct naming *const all[] = {&accelerate, &deepspeed, &deepspeed_file};
+    static const struct naming *const all[] = {&accelerate, &deepspeed, &deepspeed_file, &fsdp};
     int status = put_settings(l, root);
     for (size_t i = 0; i < sizeof all / sizeof *all && !status; i++)
         status = put(l, all[i], *root, (struct str){0}, 0, root);

@@ -69,7 +69,8 @@ enum { CONFIG_MAX_BYTES = DATUM_MAX_BYTES };
 // Parses the text of a config. Fails with FAIL_INPUT and "NAME:LINE:COLUMN: what" for everything
 // that the trainer would not load or read differently from us: bytes that are not UTF-8, two
 // documents, anchors defined twice, undefined aliases, more than 16 MiB, …
-// The name decides about the format, or "#!/bin/bash" of what has no known ending; nothing is opened.
+// The name decides about the format, or "#!/bin/bash" of what has no known ending; nothing is
+// opened.
 int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,
                  struct fail *why);
 // The same for a config that may be made of several files. `loader` NULL: as config_parse.
@@ -97,8 +98,9 @@ struct config_value {
     enum config_type type;
     // "training.batch_size", "stages[1].lr"; keys with a dot in them are quoted: "a.b".lr
     struct str path;
-    struct str text;  // as in the file, without quotes
-    struct str file;  // the file it comes from, where that is another; empty: the config itself
+    struct str text; // as in the file, without quotes
+    struct str file; // the file it comes from, where that is another; empty: the config itself. Of
+                     // a default: the script that has it; empty: the trainer
     int line, column; // from 1; 0 when the key is not in the file
     int64_t integer;  // INT, FLOAT without a fraction, the largest of a list of sizes; else 0
     double number;    // INT and FLOAT, the smallest of a list of sizes; NaN otherwise

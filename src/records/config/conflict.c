@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trainer itself refuses, and so is no training to be answered; and devices that share each
-// sample.
+// What a trainer itself refuses, and so is no training to be answered; what it calls checkpointing
+// and is none; and devices that share each sample.
 #include "records/config/dialect_int.h"
 
 #include <math.h>
@@ -83,6 +83,9 @@ static const struct {
     // utils/distributed.py; the degree of sequences is what its context's was called before
     {"axolotl", {"tensor_parallel_size", "context_parallel_size", "sequence_parallel_degree"}},
     {"swift", {"sequence_parallel_size"}},
+    // utils/deepspeed/deepspeed.py (dp_size), its older options and those with a dot
+    {"openrlhf_cli", {"ds.ring_attn_size", "ds.tensor_parallel_size"}},
+    {"openrlhf", {"ring_attn_size", "ds_tensor_parallel_size"}},
     // accelerate's, in its own file and in TrainingArguments
     {"",
      {"**.parallelism_config_tp_size", "**.parallelism_config_cp_size",
@@ -143,6 +146,22 @@ void config_reader_split(struct reader *r) {
     batch->unit = 'G';
     config_reader_warn(r, "line %d: %.*s: the batch is split over the GPUs", on->place.value->line,
                        STR_ARG(on->path));
+}
+
+// Megatron-LM's arguments.py, which NeMo and ms-swift pass on: "selective", which
+// --recompute-activations is short for, makes only the scores of attention anew.
+void config_reader_selective(struct reader *r) {
+    static const char *const dialects[] = {"megatron", "swift_megatron", "nemo", NULL};
+    static const char *const switches[] = {"recompute_activations", "recompute-activations", NULL};
+    struct config_value *v = &r->reading->values[CONFIG_CHECKPOINTING];
+    const bool is_short = v->boolean && str_is_one_of(str_last(v->path, '.'), switches);
+    if (!str_is_one_of(r->dialect->id, dialects)) return;
+    if (!is_short && !str_equal_nocase(v->text, STR("selective"))) return;
+    v->boolean = false;
+    config_reader_warn(r,
+                       "line %d: %.*s = %.*s: only the scores of attention are made anew, which "
+                       "flash and fused attention do not keep: counted as no checkpointing",
+                       v->line, STR_ARG(v->path), STR_ARG(v->text));
 }
 
 void config_reader_sharing(struct reader *r) {

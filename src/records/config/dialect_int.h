@@ -191,6 +191,8 @@ void config_reader_both_types(struct reader *r);
 void config_reader_unaccumulated(struct reader *r);
 // A batch that accelerate splits over the devices.
 void config_reader_split(struct reader *r);
+// A checkpointing that saves next to nothing.
+void config_reader_selective(struct reader *r);
 // Devices that share each sample.
 void config_reader_sharing(struct reader *r);
 
@@ -223,6 +225,8 @@ bool config_reader_sum(struct reader *r, struct str places, struct config_value 
 
 // How many processes a script's command starts, where no key of the training says it.
 void config_reader_launcher(struct reader *r);
+// What a script that is known takes where no flag says it.
+void config_reader_script(struct reader *r);
 
 // --- deepspeed.c ---------------------------------------------------------------------------------
 

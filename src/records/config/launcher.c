@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What starts the training of a shell script says how many processes there are: by its own flags,
-// or by a file of accelerate's that it names (beside.c puts that in its place).
+// or by a file of accelerate's that it names (beside.c puts that in its place). And what the script
+// that it starts takes where no flag says it.
 #include "records/config/dialect_int.h"
 
 static const struct count {
@@ -50,6 +51,35 @@ static bool take(struct reader *r, const struct count *c) {
                              STR_ARG(config_node_follow(m.value)->text));
     config_reader_unknown(r, CONFIG_RANKS, v);
     return true;
+}
+
+// transformers 5.23.0, examples/pytorch, DataTrainingArguments of the scripts; those without a
+// Trainer take the same.
+static const struct {
+    const char *script;
+    enum config_role role;
+    int64_t tokens;
+} lengths[] = {{"run_summarization", CONFIG_SEQUENCE_LENGTH, 1024},
+               {"run_summarization", CONFIG_TARGET_LENGTH, 128},
+               {"run_translation", CONFIG_SEQUENCE_LENGTH, 1024},
+               {"run_translation", CONFIG_TARGET_LENGTH, 128}};
+
+void config_reader_script(struct reader *r) {
+    struct str path;
+    const struct place p = find(r, "script", &path);
+    if (!p.value || r->inherits || !str_is(r->dialect->id, "huggingface")) return;
+    const struct str script = config_node_follow(p.value)->text;
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct config_value *v = &r->reading->values[lengths[i].role];
+        if (v->type != CONFIG_ABSENT || v->assumed ||
+            str_find(script, str_of(lengths[i].script)) < 0)
+            continue;
+        v->assumed = true;
+        v->file = script;
+        v->integer = lengths[i].tokens;
+        v->number = (double)v->integer;
+        v->text = str_format(r->arena, "%lld", (long long)v->integer);
+    }
 }
 
 void config_reader_launcher(struct reader *r) {

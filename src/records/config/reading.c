@@ -111,7 +111,7 @@ static bool is_hydra(const struct reader *r) {
 static void note_origins(struct reader *r) {
     for (int i = 0; i < CONFIG_ROLES; i++) {
         const struct config_value *v = &r->reading->values[i];
-        if (v->file.len == 0 || v->type == CONFIG_SPECIAL) continue;
+        if (v->file.len == 0 || v->type == CONFIG_SPECIAL || v->assumed) continue;
         if (i == CONFIG_PREFERENCE) continue; // a name that may say it
         str_list_add(r->arena, &r->others,
                      str_format(r->arena, "%s %.*s (%.*s:%d)",
@@ -369,8 +369,10 @@ static void note_readers(struct reader *r) {
 
 static void note_all(struct reader *r, const struct dialect *every) {
     config_reader_launcher(r);
+    config_reader_script(r);
     config_reader_sharing(r);
     config_reader_split(r);
+    config_reader_selective(r);
     note_quoted_deepspeed(r);
     note_keys(r, config_reader_deepspeed(r));
     config_reader_counts(r);

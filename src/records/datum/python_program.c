@@ -20,6 +20,14 @@ static const struct call {
 } calls[] = {
     {"TrainingArguments", .is_arguments = true},
     {"SFTConfig", .script = "sft", .is_arguments = true},
+    {"OnlineDPOConfig", .script = "online_dpo", .is_arguments = true}, // before what it ends in
+    {"XPOConfig", .script = "xpo", .is_arguments = true},
+    {"NashMDConfig", .script = "nash_md", .is_arguments = true},
+    {"BCOConfig", .script = "bco", .is_arguments = true},
+    {"PRMConfig", .script = "prm", .is_arguments = true},
+    {"GKDConfig", .script = "gkd", .is_arguments = true},
+    {"RLOOConfig", .script = "rloo", .is_arguments = true},
+    {"PPOConfig", .script = "ppo", .is_arguments = true},
     {"DPOConfig", .script = "dpo", .is_arguments = true},
     {"KTOConfig", .script = "kto", .is_arguments = true},
     {"ORPOConfig", .script = "orpo", .is_arguments = true},
