@@ -42,7 +42,7 @@ static void what_it_needs_lives_as_long(void **state) {
              "exit 0' TERM; start; step 1; while :; do sleep .05; done",
              30);
     assert_str(t.output, "it lives\n");
-    t = stop(&a, SAVES("") " | cat", 30);
+    t = stop(&a, SAVES("") " | (sleep .6; cat)", 30); // however late it reads
     assert_str(t.output, "saved\n");
 }
 

@@ -15,6 +15,7 @@
 enum {
     AFTER_COMMAND_MS = 1000,  // for what is left when the command has obeyed, and nobody trains
     AFTER_TRAINERS_MS = 3000, // for a launcher to see that its ranks have ended
+    READERS_MS = 1000,        // for who reads their output to come to its end
 };
 
 static bool is_trainer(const struct guard_stop *s, pid_t pid) {
@@ -100,9 +101,7 @@ static bool may_be_saving(const struct farewell *f, const struct tree *t) {
     return s->trainer_count == 0 && (f->had_exited || (f->was_signalled && is_in_group));
 }
 
-static void ask_launchers(struct farewell *f, const struct tree *t, int64_t now_ns) {
-    if (!f->gone_ns) f->gone_ns = now_ns;
-    if (now_ns - f->gone_ns < AFTER_TRAINERS_MS * NS_PER_MS) return;
+static void ask_launchers(struct farewell *f, const struct tree *t) {
     for (int i = 0; i < f->launcher_count; i++) {
         if (trial_tree_has(t, f->launchers[i])) ask(f->launchers[i], SIGTERM);
     }
@@ -111,10 +110,13 @@ static void ask_launchers(struct farewell *f, const struct tree *t, int64_t now_
 
 int64_t trial_farewell_look(struct farewell *f, const struct tree *t, int64_t now_ns) {
     if (f->command <= 0 || f->has_asked_all || may_be_saving(f, t)) return INT64_MAX;
+    if (!f->gone_ns) f->gone_ns = now_ns;
+    const int64_t gone_ms = (now_ns - f->gone_ns) / NS_PER_MS;
     if (trial_tree_has(t, f->command)) {
-        ask_launchers(f, t, now_ns);
+        if (gone_ms >= AFTER_TRAINERS_MS) ask_launchers(f, t);
         return INT64_MAX;
     }
+    if (f->stop.trainer_count > 0 && gone_ms < READERS_MS) return INT64_MAX;
     f->has_asked_all = true;
     trial_tree_signal(t, SIGTERM, (struct tree_spared){0});
     trial_tree_signal(t, SIGCONT, (struct tree_spared){0});
