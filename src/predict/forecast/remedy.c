@@ -203,7 +203,7 @@ static bool use_offload(const struct change *c) {
 
 // In the order of what they cost the training.
 static const struct remedy remedies[] = {
-    {"expandable segments", "none: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+    {"expandable_segments:True", "none: PYTORCH_CUDA_ALLOC_CONF in the environment",
      use_expandable},
     {"fused AdamW", "none: adamw_torch_fused, or fused=True", use_fused},
     {"mixed precision", "almost none; faster on tensor cores", use_amp},
