@@ -291,6 +291,12 @@ static bool is_no(const struct question *q, const struct answer *answer) {
     return answer_verdict(answer) == ANSWER_NOT || !answer_is_counted(q, answer);
 }
 
+// The batch was made smaller for a figure that is a bound.
+static bool is_cut_by_bound(const struct question *q, const struct answer *answer) {
+    return answer->fits && answer->plan.batch < q->plan.batch &&
+           whose(q, answer, NULL) == QUESTION_OF_IT_AT_MOST;
+}
+
 struct answer_said answer_said(struct question *q, const struct answer *answer, bool changes) {
     struct answer_said said = {.sentence = sentence(q, answer)};
     if (changes) said.change = change_text(q, answer);
@@ -298,6 +304,10 @@ struct answer_said answer_said(struct question *q, const struct answer *answer, 
         said.advice = remedy_text(q, answer);
     else if (answer_verdict(answer) == ANSWER_TIGHT)
         said.advice = tight_text(q, answer);
+    else if (is_cut_by_bound(q, answer))
+        said.advice =
+            str_of(_("What is not counted takes less: a larger batch may fit, too; trials "
+                     "say it (batchfit fit --config FILE -- COMMAND)."));
     return said;
 }
 

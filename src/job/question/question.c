@@ -416,6 +416,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0) take_unsaid_precision(q, o);
     if (rc == 0) rc = fill_batches(q, o, why);
     if (rc == 0) question_loss_check(q, o);
+    if (rc == 0) rc = question_groups(q, o, why);
     if (rc == 0) rc = question_shard_check(q, o, why);
     if (rc == 0) rc = open_tables(q, o->like, why);
     if (rc == 0 && !o->model && !o->tape) rc = question_several(q, why);
