@@ -159,6 +159,11 @@ static void say_default(struct question *q, enum config_role role) {
 static void take_number(struct question *q, enum config_role role, int64_t *number) {
     const struct config_value *v = &q->reading.values[role];
     const bool is_size = role == CONFIG_IMAGE_SIZE || role == CONFIG_SEQUENCE_LENGTH;
+    const bool is_word = v->type == CONFIG_TEXT && v->integer <= 0 && v->text.len > 0 &&
+                         str_is_digit(v->text.p[0]) && !v->assumed;
+    if (*number <= 0 && is_size && is_word) // "4k"
+        question_say(q, "%.*s: \"%.*s\" is no number and is not read", STR_ARG(v->path),
+                     STR_ARG(v->text));
     if (*number > 0 || !has_number(v, is_size)) return;
     *number = v->integer;
     say_default(q, role);
