@@ -141,8 +141,9 @@ def load(name, knobs):
     try:
         model = to_meta(_build(transformers, config, task, knobs))
     except Exception as why:  # sizes that make no model: no heads, a hidden size that they do not divide
-        other = "; it may have another head: --task causal-lm" if knobs.task == "auto" and task == "classification" else ""
-        raise RecordError("%s: transformers %s cannot build the %s that it describes: %s%s"
+        other = "it may have another head (--task causal-lm)" if knobs.task == "auto" and task == "classification" else \
+            "write a function that returns the model, and record python:MODULE:FUNCTION"
+        raise RecordError("%s: transformers %s cannot build the %s that it describes: %s; %s"
                           % (source, transformers.__version__, kind, _line(why), other))
     if knobs.model_dtype and (knobs.weights or knobs.adapter):
         _cast(model, getattr(torch, knobs.model_dtype))

@@ -272,8 +272,10 @@ static void add_shared(struct question *q, const struct answer *answer, const ch
     struct buf what = buf_new(a), cost = buf_new(a);
     if (p->batch != base->batch || p->accumulation != base->accumulation)
         buf_format(&what, "%.*s + ", STR_ARG(batch_words(q, found, false)));
-    buf_format(&what, "%lld GPUs", (long long)plan_devices(p));
-    if (how) buf_format(&what, " with %s", how);
+    if (how)
+        buf_format(&what, "%lld GPUs with %s", (long long)plan_devices(p), how);
+    else
+        buf_format(&what, "%lld GPUs", (long long)plan_devices(p));
     if (p->checkpointing && !base->checkpointing) buf_format(&what, " + gradient checkpointing");
     if (plan_effective(p) == plan_effective(base))
         buf_format(&cost, "the GPUs; weights are gathered in each pass: slower over slow links");

@@ -191,11 +191,7 @@ static int take_unread(struct question *q, const struct found *f, const struct f
         return 0;
     }
     if (str_find(str_of(unread->message), STR("no known model family")) >= 0)
-        advice =
-            str_format(q->arena,
-                       "%.*s (--task causal-lm where it is a language model); what transformers "
-                       "cannot build: %.*s",
-                       STR_ARG(record_it(q->arena, f->source)), STR_ARG(advice));
+        advice = record_it(q->arena, f->source);
     return say_unknown(q, str_copy(q->arena, str_of(unread->message)), advice, is_optional, why);
 }
 
