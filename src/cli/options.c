@@ -72,6 +72,7 @@ static int store_bytes(struct reading *r, const struct cli_row *row, char *text,
 static int store_memory(struct reading *r, const struct cli_row *row, char *text, void *to) {
     int rc = store_bytes(r, row, text, to);
     int64_t *bytes = to;
+    if (rc == 0 && *bytes == 0) return option_bad(r, row, text, "more than nothing, such as 6GiB");
     if (rc == 0 && *bytes < 1024)
         *bytes *= UNIT_GIB;
     else if (rc == 0 && *bytes < UNIT_MIB)

@@ -77,6 +77,15 @@ class Sources(unittest.TestCase):
             tape = record("hf:" + path, seq_len=16, attention="math")
             self.assertIn("attention", json.dumps(tape.header))
 
+    def test_hf_head_that_a_config_of_an_unknown_family_names(self):
+        needs("transformers")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "config.json")
+            with open(path, "w") as f:
+                json.dump(dict(model_type="xglm", architectures=["XGLMForCausalLM"], d_model=64, num_layers=2, attention_heads=2,
+                               ffn_dim=128, vocab_size=100), f)
+            self.assertEqual(record("hf:" + path, seq_len=16).header["task"], "causal-lm")
+
     def test_fused_attention_keeps_no_scores(self):
         needs("transformers")
         if not modern():

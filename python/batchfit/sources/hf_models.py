@@ -27,8 +27,10 @@ def _what(kind):
     return next((f["kind"] for f in hf_shapes.rows("families.tsv") if f["type"] == kind), OTHERS.get(kind, ""))
 
 
-def _task(kind, knobs):
+def _task(kind, config, knobs):
     what = _what(kind)
+    if not what and any(name.endswith("ForCausalLM") for name in getattr(config, "architectures", None) or []):
+        what = "decoder"
     if knobs.task != "auto":
         return knobs.task
     if what and what not in TASKS:
@@ -131,7 +133,7 @@ def load(name, knobs):
         stubs.prepare()
     transformers = need("transformers", "transformers")
     kind, config, source = _config(transformers, name, knobs)
-    task, fused, pairs = _task(kind, knobs), loss_words.is_fused(knobs.loss), loss_words.is_preference(knobs.loss)
+    task, fused, pairs = _task(kind, config, knobs), loss_words.is_fused(knobs.loss), loss_words.is_preference(knobs.loss)
     if (fused or pairs) and task != "causal-lm":
         raise RecordError("--loss %s: of a decoder with its head, not of %s" % (knobs.loss, task))
     if pairs and loss_words.Preference(knobs.loss).is_of_head:
@@ -139,8 +141,10 @@ def load(name, knobs):
     try:
         model = to_meta(_build(transformers, config, task, knobs))
     except Exception as why:  # sizes that make no model: no heads, a hidden size that they do not divide
-        raise RecordError("%s: transformers %s cannot build the %s that it describes: %s"
-                          % (source, transformers.__version__, kind, _line(why)))
+        other = "it may have another head (--task causal-lm)" if knobs.task == "auto" and task == "classification" else \
+            "write a function that returns the model, and record python:MODULE:FUNCTION"
+        raise RecordError("%s: transformers %s cannot build the %s that it describes: %s; %s"
+                          % (source, transformers.__version__, kind, _line(why), other))
     if knobs.model_dtype and (knobs.weights or knobs.adapter):
         _cast(model, getattr(torch, knobs.model_dtype))
     if knobs.checkpointing:

@@ -10,6 +10,12 @@
 struct answer_eval;
 struct answer_tta;
 
+enum answer_shorter {
+    ANSWER_SHORTER_NOT,
+    ANSWER_SHORTER_FITS,
+    ANSWER_SHORTER_SHARED, // by many GPUs
+};
+
 struct answer {
     struct forecast_card card;
     struct forecast forecast;
@@ -22,6 +28,10 @@ struct answer {
     bool effective_kept;
     struct str_list notes;             // about this GPU
     struct forecast_remedies remedies; // when it does not fit; what is enough first
+    // Where nothing is enough: up to how many GPUs that share it were tried (0: none), and whether
+    // it would be with short sequences.
+    int64_t gpus_tried;
+    enum answer_shorter shorter;
     struct answer *empty;              // the same without what others hold; NULL: not asked
     struct answer_eval *eval;          // the batch of evaluation; NULL: not asked
     struct answer_tta *tta;            // test-time augmentation; NULL: not asked

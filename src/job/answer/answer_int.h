@@ -11,6 +11,10 @@
 int answer_choose_alone(struct question *q, const struct forecast_card *card, struct answer *ret,
                         struct fail *why);
 
+// An inference engine on the same GPU: less of it for that, or none.
+void answer_engine_ways(struct question *q, const struct answer *answer,
+                        struct forecast_remedies *list);
+
 // Names for people, by enum tape_tag, and the order from what stays to what comes and goes.
 extern const char *const answer_tag_titles[TAPE_TAG_COUNT];
 extern const enum tape_tag answer_area_order[TAPE_TAG_COUNT];

@@ -230,6 +230,33 @@ static const struct forecast_remedy *remedy_at(const struct answer *answer, ptrd
     return which < r->count && r->items[which].is_enough ? &r->items[which] : NULL;
 }
 
+// Nothing is enough: what was tried, and what else there is.
+static struct str nothing_text(struct question *q, const struct answer *answer) {
+    const bool is_shared_elsewhere = answer->forecast.shape != NULL;
+    const long long gpus = answer->gpus_tried;
+    if (is_shared_elsewhere && answer->plan.inference)
+        return str_of(
+            _("Nothing that is counted makes it fit on one GPU; a server may split the model "
+              "over several."));
+    if (gpus > 0 && answer->shorter == ANSWER_SHORTER_SHARED)
+        return str_format(q->arena,
+                          _("Nothing that was tried makes it fit, nor do up to %lld GPUs that "
+                            "share the weights: the sequence is too long for them."),
+                          gpus);
+    if (gpus > 0 && answer->shorter == ANSWER_SHORTER_FITS)
+        return str_format(q->arena,
+                          _("Nothing that was tried makes it fit, nor do up to %lld GPUs that "
+                            "share the weights: it is the sequence (--find seq-len says how long "
+                            "one may be)."),
+                          gpus);
+    if (gpus > 0)
+        return str_format(q->arena,
+                          _("Nothing that was tried makes it fit, nor do up to %lld GPUs that "
+                            "share the weights."),
+                          gpus);
+    return str_of(_("Nothing that is known of this model makes it fit."));
+}
+
 // What is enough, at most two of it: the remedies come with those that are enough first.
 static struct str remedy_text(struct question *q, const struct answer *answer) {
     struct buf text = buf_new(q->arena);
@@ -245,16 +272,7 @@ static struct str remedy_text(struct question *q, const struct answer *answer) {
                    STR_ARG(answer_way_text(q->arena, r->what)),
                    unit_bytes(q->arena, r->needed_bytes + beside).p);
     }
-    const bool is_shared_elsewhere = answer->forecast.shape != NULL;
-    if (text.count == 0 && is_shared_elsewhere && answer->plan.inference)
-        return str_of(
-            _("Nothing that is counted makes it fit on one GPU; a server may split the model "
-              "over several."));
-    if (text.count == 0 && is_shared_elsewhere && answer->plan.shard.len == 0)
-        return str_of(
-            _("Nothing that was tried makes it fit on one GPU; --shard fsdp2 --find gpus says on "
-              "how many it would."));
-    if (text.count == 0) return str_of(_("Nothing that is known of this model makes it fit."));
+    if (text.count == 0) return nothing_text(q, answer);
     return str_format(q->arena, _("What fits: %.*s"), STR_ARG(buf_str(&text)));
 }
 
@@ -291,6 +309,12 @@ static bool is_no(const struct question *q, const struct answer *answer) {
     return answer_verdict(answer) == ANSWER_NOT || !answer_is_counted(q, answer);
 }
 
+// The batch was made smaller for a figure that is a bound.
+static bool is_cut_by_bound(const struct question *q, const struct answer *answer) {
+    return answer->fits && answer->plan.batch < q->plan.batch &&
+           whose(q, answer, NULL) == QUESTION_OF_IT_AT_MOST;
+}
+
 struct answer_said answer_said(struct question *q, const struct answer *answer, bool changes) {
     struct answer_said said = {.sentence = sentence(q, answer)};
     if (changes) said.change = change_text(q, answer);
@@ -298,6 +322,10 @@ struct answer_said answer_said(struct question *q, const struct answer *answer, 
         said.advice = remedy_text(q, answer);
     else if (answer_verdict(answer) == ANSWER_TIGHT)
         said.advice = tight_text(q, answer);
+    else if (is_cut_by_bound(q, answer))
+        said.advice =
+            str_of(_("What is not counted takes less: a larger batch may fit, too; trials "
+                     "say it (batchfit fit --config FILE -- COMMAND)."));
     return said;
 }
 

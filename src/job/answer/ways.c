@@ -268,17 +268,18 @@ static struct question shared_question(struct question *q, const struct answer *
     return more;
 }
 
-static void add_shared(struct question *q, const struct answer *answer, int which,
+// How they share: NULL: as the plan has it already.
+static void add_shared(struct question *q, const struct answer *answer, const char *how,
                        const struct answer *found, struct forecast_remedies *list) {
     struct arena *a = q->arena;
     const struct plan *base = &answer->plan, *p = &found->plan;
     struct buf what = buf_new(a), cost = buf_new(a);
     if (p->batch != base->batch || p->accumulation != base->accumulation)
         buf_format(&what, "%.*s + ", STR_ARG(batch_words(q, found, false)));
-    if (base->shard.len == 0)
-        buf_format(&what, "%lld GPUs with %s", (long long)p->ranks, sharings[which].name);
+    if (how)
+        buf_format(&what, "%lld GPUs with %s", (long long)plan_devices(p), how);
     else
-        buf_format(&what, "%lld GPUs", (long long)p->ranks);
+        buf_format(&what, "%lld GPUs", (long long)plan_devices(p));
     if (p->checkpointing && !base->checkpointing) buf_format(&what, " + gradient checkpointing");
     if (plan_effective(p) == plan_effective(base))
         buf_format(&cost, "the GPUs; weights are gathered in each pass: slower over slow links");
@@ -301,6 +302,7 @@ static void add_shared(struct question *q, const struct answer *answer, int whic
 static bool fits_shared(struct question *q, const struct answer *answer, int which, bool recomputes,
                         int64_t n, struct answer *ret) {
     struct question more = shared_question(q, answer, which, recomputes, n);
+    if (plan_lacks(&answer->plan, &more.plan)) return false;
     FORECAST_ASIDE aside;
     forecast_aside(&aside, &more.tape_cache);
     return answer_choose_alone(&more, &answer->card, ret, NULL) == 0 && ret->fits;
@@ -314,22 +316,74 @@ static bool add_fewest(struct question *q, const struct answer *answer, int whic
     for (int64_t n = 2; n <= GPUS_MOST; n *= 2) {
         if (n <= answer->plan.ranks) continue;
         if (!fits_shared(q, answer, which, recomputes, n, &found)) continue;
-        add_shared(q, answer, which, &found, list);
+        add_shared(q, answer, answer->plan.shard.len == 0 ? sharings[which].name : NULL, &found,
+                   list);
+        return true;
+    }
+    return false;
+}
+
+// Layers that GPUs of one machine split, as torchtitan does: only it, or who has no trainer yet.
+static bool may_split(const struct question *q, const struct plan *p) {
+    const bool is_its = !q->has_config || str_starts(q->reading.dialect, STR("torchtitan"));
+    const bool is_shared = p->shard.len > 0 && plan_fsdp(p->shard) != 2 && !plan_is_titan(p->shard);
+    return is_its && !is_shared && p->adapter.len == 0 && p->loss.len == 0;
+}
+
+static bool add_split(struct question *q, const struct answer *answer,
+                      struct forecast_remedies *list) {
+    enum { SPLIT = 8 };
+    for (int64_t n = 2; n * SPLIT <= GPUS_MOST; n *= 2) {
+        struct question more = shared_question(q, answer, 0, true, n);
+        struct plan *p = &more.plan;
+        struct answer found;
+        FORECAST_ASIDE aside;
+        forecast_aside(&aside, &more.tape_cache);
+        p->shard = STR("titan");
+        p->tensor_parallel = SPLIT;
+        p->fused = true;
+        p->precision = PLAN_AMP_BF16;
+        if (answer_choose_alone(&more, &answer->card, &found, NULL) < 0) return false;
+        if (!found.fits) continue;
+        add_shared(q, answer, "FSDP2 and --tp 8", &found, list);
         return true;
     }
     return false;
 }
 
 // Where one GPU has nothing that is enough.
-static void add_more_gpus(struct question *q, const struct answer *answer,
+static void add_more_gpus(struct question *q, struct answer *answer,
                           struct forecast_remedies *list) {
     const struct plan *p = &answer->plan;
     const int ways = p->shard.len > 0 ? 1 : SHARINGS;
     if (p->inference || !answer->forecast.shape || p->tensor_parallel > 1) return;
+    answer->gpus_tried = p->ranks > GPUS_MOST ? p->ranks : GPUS_MOST;
     for (int which = 0; which < ways; which++)
         if (add_fewest(q, answer, which, false, list) ||
             (!p->checkpointing && add_fewest(q, answer, which, true, list)))
             return;
+    if (may_split(q, p)) (void)add_split(q, answer, list);
+}
+
+// Whether short sequences would be enough: --find seq-len finds how long they may be, of the same
+// plan, or of one that many GPUs share.
+static enum answer_shorter shorter(struct question *q, const struct answer *answer) {
+    enum { SHORT = 256 };
+    const struct plan *p = &answer->plan;
+    struct question other = *q;
+    struct forecast changed;
+    struct answer found;
+    FORECAST_ASIDE aside;
+    forecast_aside(&aside, &q->tape_cache);
+    other.plan = *p;
+    other.plan.sequence_length = SHORT;
+    if (p->sequence_length < 4 * SHORT || p->target_length > 0) return ANSWER_SHORTER_NOT;
+    if (forecast_open(&q->tape_cache, &other.plan, &changed, NULL) == 0 &&
+        forecast_fits(&changed, &answer->card, p->batch, p->accumulation, NULL) > 0)
+        return ANSWER_SHORTER_FITS;
+    return answer->gpus_tried > 0 && fits_shared(&other, answer, 0, true, GPUS_MOST, &found)
+               ? ANSWER_SHORTER_SHARED
+               : ANSWER_SHORTER_NOT;
 }
 
 // --- All of them ---------------------------------------------------------------------------------
@@ -355,9 +409,11 @@ int answer_ways(struct question *q, struct answer *answer, struct fail *why) {
     int rc = forecast_remedies(&answer->forecast, &answer->card, p->batch, p->accumulation, &single,
                                why);
     if (rc < 0) return rc;
+    if (!answer->fits) answer_engine_ways(q, answer, &all);
     for (ptrdiff_t i = 0; i < single.count; i++) add(q, &all, &single.items[i]);
     if (!answer->fits && count_enough(&all) == 0) combine_ways(q, answer, &single, &all);
     if (!answer->fits && !has_enough(&all)) add_more_gpus(q, answer, &all);
+    if (!answer->fits && !has_enough(&all)) answer->shorter = shorter(q, answer);
     for (int enough = 1; enough >= 0; enough--) {
         for (ptrdiff_t i = 0; i < all.count; i++) {
             if (all.items[i].is_enough == enough) add(q, &sorted, &all.items[i]);

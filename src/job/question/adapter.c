@@ -120,6 +120,31 @@ static void take_config(struct question *q) {
     q->plan.quant = is_torchtunes ? STR("nf4-torchao") : is_double ? STR("nf4-dq") : STR("nf4");
 }
 
+// What trainers have no setting for, where it would be another program.
+static const struct {
+    const char *dialect, *script; // script: the beginning of its name; NULL: any
+    unsigned what;
+} lacking[] = {
+    // nanoGPT's train.py: DDP alone
+    {"nanogpt", NULL, PLAN_LACKS_ADAPTERS | PLAN_LACKS_FSDP | PLAN_LACKS_ZERO | PLAN_LACKS_LIGER},
+    // megatron/neox_arguments/*.py: DeepSpeed's ZeRO, no adapter; kernels of its own
+    {"gptneox", NULL, PLAN_LACKS_ADAPTERS | PLAN_LACKS_FSDP | PLAN_LACKS_LIGER},
+    // transformers' examples/pytorch: TrainingArguments, which have no adapter
+    {"huggingface", "run_", PLAN_LACKS_ADAPTERS},
+};
+
+static unsigned lacks(const struct question *q) {
+    struct config_value script = {0};
+    if (!q->has_config) return 0;
+    (void)config_get(q->arena, &q->config, STR("launcher.script"), &script, NULL);
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
+        if (str_is(q->reading.dialect, lacking[i].dialect) &&
+            (!lacking[i].script ||
+             str_starts(str_last(script.text, '/'), str_of(lacking[i].script))))
+            return lacking[i].what;
+    return 0;
+}
+
 int question_adapter(struct question *q, const struct question_options *o, struct fail *why) {
     int rc = 0;
     if (q->plan.inference) return 0;
@@ -127,6 +152,7 @@ int question_adapter(struct question *q, const struct question_options *o, struc
     if (rc == 0) take_config(q);
     if (rc == 0 && o->quant) rc = take_quant(q, o->quant, why); // over the config's adapter, too
     q->plan.is_torchtunes = str_is(q->reading.dialect, "torchtune");
+    q->plan.lacks = lacks(q);
     return rc;
 }
 

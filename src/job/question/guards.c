@@ -5,8 +5,15 @@
 
 // data/dialects.tsv
 static const char beside_adapter[] = "embedding and head trained in full beside the adapter";
-static const char wide[] = "frozen weights in fp32"; // AutoTrain's without quantisation, too
+static const char wide[] = "frozen weights in fp32";    // AutoTrain's without quantisation, too
+static const char embeddings[] = "embeddings of texts"; // several a sample, but no logits
 static const char smoothed[] = "smoothed labels over all logits";
+
+// A few numbers a text, where the logits of every word are counted: of decoders, to which
+// question_model_check leaves it, and as ms-swift's task_type has them.
+static bool is_small_head(const struct config_guard *g) {
+    return str_is(g->what, QUESTION_CLASSES) || str_is(g->what, "a head of classes");
+}
 
 static bool is_compile(const struct config_guard *g) {
     return str_is(g->kind, "compile");
@@ -49,15 +56,17 @@ struct str question_not_modelled(const struct question *q) {
     return buf_str(&text);
 }
 
-// Sharding, offload and fused kernels only take bytes off a GPU, other optimizers than AdamW
-// mostly; of the others a training of the same size may need more in one place and less in another.
-// Beside what the plan has of the kind the rest of it adds: layers gathered early, trained in full
-// beside an adapter, frozen in fp32.
+// Sharding, offload, fused kernels and heads without logits of words only take bytes off a GPU,
+// other optimizers than AdamW mostly; of the others a training of the same size may need more in
+// one place and less in another. Beside what the plan has of the kind the rest of it adds: layers
+// gathered early, trained in full beside an adapter, frozen in fp32.
 static bool lowers(const struct plan *p, const struct config_guard *g, bool surely) {
     bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
     if (str_is(g->kind, "sharding")) return p->shard.len == 0;
     if (str_is(g->kind, "offload") || str_is(g->kind, "fused")) return true;
+    if (str_is(g->kind, "flash") || is_small_head(g)) return true; // templates have the eager one
     if (surely) return false;
+    if (str_is(g->what, embeddings)) return true;
     if (str_is(g->kind, "quantisation")) return p->quant.len == 0 && !str_is(g->what, wide);
     bool is_of_states =
         str_is(g->kind, "parallel") || str_is(g->kind, "optimizer") || str_is(g->kind, "settings");
@@ -92,6 +101,7 @@ static bool raises(const struct plan *p, const struct config_guard *g) {
     bool is_adapter = str_is(g->kind, "adapter") || str_is(g->kind, "frozen");
     if (str_is(g->kind, "sharding")) return p->shard.len > 0;
     if (is_cast_beside(p, g)) return true;
+    if (is_small_head(g)) return false;
     return is_adapter ? p->adapter.len > 0 : str_is_one_of(g->kind, kinds);
 }
 

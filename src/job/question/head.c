@@ -8,7 +8,7 @@
 // config.json says which one the checkpoint has.
 #include "job/question/question_int.h"
 
-static const char classes[] = "a head for classes";
+static const char classes[] = QUESTION_CLASSES;
 static const struct {
     const char *kind, *head, *what; // of the shape; the end of a class's name (transformers 5.23)
 } heads[] = {
@@ -61,6 +61,8 @@ static void check_attention(struct question *q, const struct shape *s) {
         const struct config_guard *g = &q->reading.guards[i];
         if (str_is(g->what, "eager attention")) drop(&q->reading, g);
     }
+    if (q->reading.flash.what.len > 0 && !q->plan.inference)
+        config_add_guard(q->arena, &q->reading, q->reading.flash);
 }
 
 // A decoder has source and target in one text.

@@ -180,6 +180,21 @@ static int take(struct question *q, const struct shape_table *shapes, struct fou
     return 0;
 }
 
+// Of a family that is not known there may be a tape, or can be.
+static int take_unread(struct question *q, const struct found *f, const struct fail *unread,
+                       bool is_optional, struct fail *why) {
+    const struct found unshaped = {.model = f->model, .source = f->source};
+    const struct str own = recording_of(q, &unshaped);
+    struct str advice = str_copy(q->arena, str_of(unread->hint));
+    if (own.len > 0) {
+        q->plan.model = own;
+        return 0;
+    }
+    if (str_find(str_of(unread->message), STR("no known model family")) >= 0)
+        advice = record_it(q->arena, f->source);
+    return say_unknown(q, str_copy(q->arena, str_of(unread->message)), advice, is_optional, why);
+}
+
 // What a config.json says; `place`: "is a folder".
 static int take_file(struct question *q, struct str model, struct str path, const char *place,
                      bool is_optional, struct fail *why) {
@@ -191,10 +206,8 @@ static int take_file(struct question *q, struct str model, struct str path, cons
     int rc = os_read(a, str_z(a, path), CONFIG_MOST, &text, NULL, why);
     if (rc == 0) rc = shape_load(a, &shapes, why);
     if (rc < 0) return rc;
-    rc = shape_read(&shapes, path, text, &f.shape, is_optional ? &unread : why);
-    if (rc < 0 && !is_optional) return rc;
-    if (rc < 0)
-        return say_unknown(q, str_copy(a, str_of(unread.message)), (struct str){0}, true, why);
+    rc = shape_read(&shapes, path, text, &f.shape, &unread);
+    if (rc < 0) return take_unread(q, &f, &unread, is_optional, why);
     f.is = str_format(a, "%.*s %s: its config.json describes %.*s", STR_ARG(model), place,
                       STR_ARG(size_text(a, &f.shape)));
     return take(q, &shapes, &f, is_optional, why);

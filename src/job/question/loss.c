@@ -319,6 +319,31 @@ static void take_completions(struct question *q) {
                                   v[CONFIG_ENGINE_SLEEPS].boolean ? ":sleep" : "");
 }
 
+// trl's GRPOConfig takes whole groups of completions only (trainer/grpo_config.py, __post_init__):
+// as many as are generated at a time, by default those of a step.
+int question_groups(struct question *q, const struct question_options *o, struct fail *why) {
+    const struct config_value *v = q->reading.values;
+    const struct plan *p = &q->plan;
+    const int64_t group = q->reading.group, steps = v[CONFIG_GENERATION_STEPS].integer;
+    int64_t at_once = v[CONFIG_GENERATION_BATCH].integer;
+    if (group <= 1 || !plan_is_of_completions(p->loss) || o->ranks_are_open) return 0;
+    if (at_once <= 0) at_once = steps > 0 ? p->batch * steps * p->ranks : q->effective;
+    if (at_once <= 0 || at_once % group == 0) return 0;
+    struct str text =
+        str_format(q->arena,
+                   "%.*s, but %lld completions are generated at a time: the trainer takes "
+                   "whole groups",
+                   STR_ARG(q->reading.group_at), (long long)at_once);
+    if (p->ranks > 1 || v[CONFIG_GENERATION_BATCH].integer > 0) {
+        fail_set(why, FAIL_INPUT, "%.*s", STR_ARG(text));
+        return fail_hint(why, "the training would not begin: correct it first");
+    }
+    str_list_format(q->arena, &q->notes,
+                    "%.*s, so it refuses this on one GPU (--gpus says how many there are)",
+                    STR_ARG(text));
+    return 0;
+}
+
 static bool keep_batch(struct question *q) {
     if (q->range.own <= 0 || q->range.least > 0 || q->range.most > 0) return false;
     q->range.least = q->range.most = q->range.own;

@@ -161,6 +161,11 @@ static void say_default(struct question *q, enum config_role role) {
 static void take_number(struct question *q, enum config_role role, int64_t *number) {
     const struct config_value *v = &q->reading.values[role];
     const bool is_size = role == CONFIG_IMAGE_SIZE || role == CONFIG_SEQUENCE_LENGTH;
+    const bool is_word = v->type == CONFIG_TEXT && v->integer <= 0 && v->text.len > 0 &&
+                         str_is_digit(v->text.p[0]) && !v->assumed;
+    if (*number <= 0 && is_size && is_word) // "4k"
+        question_say(q, "%.*s: \"%.*s\" is no number and is not read", STR_ARG(v->path),
+                     STR_ARG(v->text));
     if (*number > 0 || !has_number(v, is_size)) return;
     *number = v->integer;
     say_default(q, role);
@@ -417,6 +422,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0) question_weights(q); // now that its checkpoint is known
     if (rc == 0) rc = fill_batches(q, o, why);
     if (rc == 0) question_loss_check(q, o);
+    if (rc == 0) rc = question_groups(q, o, why);
     if (rc == 0) rc = question_shard_check(q, o, why);
     if (rc == 0) rc = open_tables(q, o->like, why);
     if (rc == 0 && !o->model && !o->tape) rc = question_several(q, why);

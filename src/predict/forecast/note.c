@@ -137,12 +137,13 @@ static void note_scores(struct forecast *f, const struct shape *s, struct foreca
 static void note_attention(struct forecast *f, const struct shape *s, struct forecast_tape *t) {
     int64_t window = shape_window(s), tokens = t->entry->header.sequence_length;
     if (str_is(s->type, "t5") || str_is(s->type, "mt5")) note_scores(f, s, t);
-    if (str_is(s->type, "gemma2")) {
+    const bool is_gemma2 = str_is(s->type, "gemma2");
+    if (is_gemma2 || str_is(s->type, "gpt_oss")) {
         window = 0; // its masks are counted, whatever they mask
-        str_list_add(f->arena, &t->notes,
-                     STR("attention is counted as plain products and a softmax (eager), as "
-                         "transformers runs Gemma 2 unless told otherwise: flash attention needs "
-                         "less"));
+        str_list_format(f->arena, &t->notes,
+                        "attention is counted as plain products and a softmax (eager), as "
+                        "transformers runs %s unless told otherwise: flash attention needs less",
+                        is_gemma2 ? "Gemma 2" : "gpt-oss");
     }
     if (window > 0 && tokens > window)
         str_list_format(f->arena, &t->notes,

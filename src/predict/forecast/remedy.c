@@ -292,6 +292,7 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card,
     FORECAST_ASIDE aside;
     forecast_aside(&aside, f->cache);
     if (!row->apply(&(struct change){f->arena, &plan, &card->gpu, row})) return 0;
+    if (plan_lacks(&f->plan, &plan)) return 0;
     plan.batch = batch;
     accumulation = plan.accumulation;
     struct forecast changed;
@@ -339,6 +340,7 @@ void forecast_remedies_beside(struct forecast *f, struct forecast_remedies *ret_
         bool recomputes =
             row->apply == use_checkpointing || row->apply == use_liger_and_checkpointing;
         if (!recomputes || !row->apply(&(struct change){f->arena, &plan, NULL, row})) continue;
+        if (plan_lacks(&f->plan, &plan)) continue;
         *arena_push(f->arena, &list.items, &list.count, &list.capacity) = (struct forecast_remedy){
             .what = str_of(row->what), .cost = str_of(row->cost), .plan = plan};
     }

@@ -6,6 +6,8 @@
 #include "predict/forecast/forecast_int.h"
 #include "predict/shape/shape.h"
 
+#include <string.h>
+
 enum { NAME_BYTES = 128 };
 
 // Lower case, without '-' and '_': what teams spell differently.
@@ -97,6 +99,19 @@ static int pipeline_advice(struct arena *a, struct str name, struct str *ret_adv
     return rc;
 }
 
+// What `record hf:` refuses, as it takes no texts or images alone: by the shape of a name that is
+// known, else by how it begins (data/families.tsv).
+static bool is_refused(struct str name, const struct shape *known) {
+    static const char *const kinds[] = {"speech", "two-tower", NULL};
+    static const char *const names[] = {"whisper", "distil-whisper", "siglip", "clip-vit", NULL};
+    const struct str last = str_last(name, '/');
+    if (known) return str_is_one_of(known->kind, kinds);
+    for (int i = 0; names[i]; i++)
+        if (str_equal_nocase(str_slice(last, 0, (ptrdiff_t)strlen(names[i])), str_of(names[i])))
+            return true;
+    return false;
+}
+
 // A name of the hub: in the table, in the cache, or to be fetched by the hub's own tool; empty: it
 // cannot be one.
 static int hub_advice(struct arena *a, struct str name, struct str *ret_advice, struct fail *why) {
@@ -108,6 +123,10 @@ static int hub_advice(struct arena *a, struct str name, struct str *ret_advice, 
     if (rc < 0) return rc;
     const struct shape *known = shape_find(&shapes, name);
     bool has_owner = shape_is_id(name);
+    if (is_refused(name, known)) {
+        *ret_advice = of_own_code(a);
+        return 0;
+    }
     if (known || (has_owner && shape_cached(a, name, &path))) {
         *ret_advice = command(a, "hf:", has_owner || !known ? name : shape_id(known));
     } else if (has_owner) {

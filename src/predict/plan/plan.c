@@ -100,6 +100,18 @@ const char *plan_optimizer_find(struct str spelled) {
     return NULL;
 }
 
+bool plan_lacks(const struct plan *p, const struct plan *other) {
+    struct plan_zero zero;
+    const bool is_shared = !str_equal(p->shard, other->shard);
+    const bool is_zero = is_shared && plan_zero_read(other->shard, &zero);
+    unsigned more = 0;
+    if (p->adapter.len == 0 && other->adapter.len > 0) more |= PLAN_LACKS_ADAPTERS;
+    if (is_shared && plan_fsdp(other->shard) > 0) more |= PLAN_LACKS_FSDP;
+    if (is_zero) more |= PLAN_LACKS_ZERO;
+    if (p->loss.len == 0 && str_starts(other->loss, STR("liger"))) more |= PLAN_LACKS_LIGER;
+    return (p->lacks & more) != 0;
+}
+
 int64_t plan_shard_ranks(const struct plan *p) {
     return p->shard_ranks > 0 ? p->shard_ranks : p->ranks;
 }

@@ -48,7 +48,17 @@ struct plan {
     bool expandable; // PYTORCH_ALLOC_CONF=expandable_segments:True
     // The trainer is torchtune: an adapter follows the weights' type, four bits are torchao's.
     bool is_torchtunes;
+    unsigned lacks; // what its trainer has no setting for: bits of plan_lack
 };
+
+enum plan_lack {
+    PLAN_LACKS_ADAPTERS = 1,
+    PLAN_LACKS_FSDP = 2,
+    PLAN_LACKS_ZERO = 4,
+    PLAN_LACKS_LIGER = 8
+};
+// Whether the other plan has something more that the trainer of this one lacks.
+bool plan_lacks(const struct plan *p, const struct plan *other);
 
 // "amp-fp16"; the words of the tape's header.
 const char *plan_precision_name(enum plan_precision precision);

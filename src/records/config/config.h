@@ -226,6 +226,7 @@ struct config_reading {
     struct str inference;
     struct config_guard *guards;
     ptrdiff_t guard_count, guard_capacity;
+    struct config_guard flash; // "flash attention", where it is asked for; `what` empty: it is not
     // What the trainer makes of several GPUs where no setting says it, as the guard that it is
     // then; `what` empty: every GPU has all.
     struct config_guard several;
@@ -233,6 +234,8 @@ struct config_reading {
     // reads, evaluation batches that stay as they are, …
     struct str_list warnings;
     struct str unaccumulated; // a setting with which the trainer takes no accumulation; empty: none
+    int64_t group;            // completions of a prompt, of GRPO; 0: not said
+    struct str group_at;      // "train.yaml:22: num_generations = 7"
     struct str conflict; // what the trainer refuses, so that there is no training; empty: nothing
     // Devices that share each sample (tensor, pipeline, context and sequence parallel): ranks has
     // been divided by them. 1: none do.

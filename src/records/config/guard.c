@@ -12,6 +12,12 @@
 
 #include <string.h>
 
+#define FLASH                                                                                     \
+    "**.{attn_implementation,_attn_implementation,attention_implementation,attn_impl,flash_attn," \
+    "flash_attention,use_flash_attn,use_flash_attention,use_flash_attention_2}"
+#define FLASH_CASES \
+    "auto= | sdpa= | eager= | torch= | ~flash=flash attention | ~flex=flex attention"
+
 enum {
     DEPTH = 3,     // of a map that is looked into: aliases may lead in a circle
     VALUE_MAX = 60 // bytes of a value that are shown
@@ -273,6 +279,22 @@ static void read_lines(struct scope *s) {
     }
 }
 
+// --- Flash attention -----------------------------------------------------------------------------
+
+// Counted of most models as what they are trained with; which have another attention, the model
+// says.
+static void read_flash(struct reader *r, const struct scope *s) {
+    static const struct guard_row row = {.kind = {"flash", 5},
+                                         .places = {FLASH, sizeof FLASH - 1},
+                                         .cases = {FLASH_CASES, sizeof FLASH_CASES - 1}};
+    struct config_reading *reading = r->reading;
+    const ptrdiff_t before = reading->guard_count;
+    read_row(r, s, &row, false);
+    if (reading->guard_count == before) return;
+    reading->flash = reading->guards[before];
+    reading->guard_count = before;
+}
+
 // --- All -----------------------------------------------------------------------------------------
 
 // Is the kind one choice that the dialect makes itself?
@@ -293,6 +315,7 @@ void config_reader_guards(struct reader *r, const struct dialect *every) {
         read_lines(&lines);
         config_scope_index(&lines);
     }
+    read_flash(r, &lines);
     for (ptrdiff_t i = 0; i < own->guard_count; i++) read_row(r, &lines, &own->guards[i], false);
     for (ptrdiff_t i = 0; every && i < every->guard_count; i++) {
         const struct guard_row *row = &every->guards[i];
