@@ -203,7 +203,7 @@ static bool use_offload(const struct change *c) {
 
 // In the order of what they cost the training.
 static const struct remedy remedies[] = {
-    {"expandable_segments:True", "none: PYTORCH_CUDA_ALLOC_CONF in the environment",
+    {"expandable segments", "none: expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF",
      use_expandable},
     {"fused AdamW", "none: adamw_torch_fused, or fused=True", use_fused},
     {"mixed precision", "almost none; faster on tensor cores", use_amp},
