@@ -184,6 +184,20 @@ int os_make_private_dirs(struct arena *a, const char *path, struct fail *why) {
     return make_dirs(a, path, 0700, why);
 }
 
+// proc(5): "SigCgt:\t0000000000014002".
+bool os_signals_caught(const char *status, uint64_t *ret_bits) {
+    static const char name[] = "SigCgt:";
+    const char *at = strstr(status, name);
+    uint64_t bits = 0;
+    if (!at) return false;
+    for (at += sizeof name - 1; *at == '\t' || *at == ' ';) at++;
+    const char *begin = at;
+    for (; (*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'f'); at++)
+        bits = bits << 4 | (uint64_t)(*at <= '9' ? *at - '0' : *at - 'a' + 10);
+    *ret_bits = bits;
+    return at > begin;
+}
+
 int64_t os_now_ns(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);

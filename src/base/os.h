@@ -91,6 +91,9 @@ bool os_trusts(const char *base, const char *path);
 // One line when the environment names a folder of another user; else empty.
 struct str os_home_note(struct arena *a);
 
+// Signals for which a process has a handler, of the text of its /proc/PID/status: bit 0 is
+// signal 1. False: it does not say. Allocates nothing, and is async-signal-safe.
+bool os_signals_caught(const char *status, uint64_t *ret_bits);
 int64_t os_now_ns(void);  // monotonic
 int64_t os_wall_ns(void); // since 1970, UTC
 // The wall clock less os_now_ns(), both of one moment: who reads them one after the other is wrong

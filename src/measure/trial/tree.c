@@ -9,6 +9,8 @@
 // descendants.
 #include "measure/trial/trial_int.h"
 
+#include "base/os.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -180,17 +182,12 @@ bool trial_tree_is_shell(const struct tree *t, pid_t pid) {
     return false;
 }
 
-// proc(5): "SigCgt:\t0000000000014002", bit 0 is signal 1.
 bool trial_tree_catches(const struct tree *t, pid_t pid, int signal) {
     char text[4096];
-    if (read_file(t, pid, "status", text, sizeof text) <= 0) return false;
-    const char *line = strstr(text, "\nSigCgt:");
-    uint64_t bits = 0;
-    for (line = line ? line + 8 : ""; *line == '\t' || *line == ' ';) line++;
-    for (; *line >= '0' && *line <= 'f'; line++) {
-        bits = bits << 4 | (uint64_t)(*line <= '9' ? *line - '0' : *line - 'a' + 10);
-    }
-    return bits >> (signal - 1) & 1;
+    uint64_t bits;
+    bool is_known =
+        read_file(t, pid, "status", text, sizeof text) > 0 && os_signals_caught(text, &bits);
+    return is_known && (bits >> (signal - 1) & 1);
 }
 
 int trial_tree_living(const struct tree *t) {

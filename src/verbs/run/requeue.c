@@ -54,19 +54,14 @@ int run_status_stopped(const struct run *r, int status) {
     return r->rules.recover && is_asked && run_signals[SIGINT] == 0 ? RUN_REQUEUE : status;
 }
 
-// Signals for which a process has a handler, as bits (/proc/PID/status, SigCgt). False: unknown.
+// Signals for which a process has a handler, as bits. False: unknown.
 static bool read_handlers(int64_t pid, uint64_t *ret_bits) {
     ARENA_AUTO scratch = {0};
     struct str text = {0};
     char path[64];
     snprintf(path, sizeof path, "/proc/%lld/status", (long long)pid);
     if (pid <= 0 || os_read(&scratch, path, 1 << 16, &text, NULL, NULL) < 0) return false;
-    ptrdiff_t at = str_find(text, STR("SigCgt:"));
-    if (at < 0) return false;
-    char *end;
-    const char *digits = text.p + at + sizeof "SigCgt:" - 1;
-    *ret_bits = strtoul(digits, &end, 16);
-    return end > digits;
+    return os_signals_caught(str_z(&scratch, text), ret_bits);
 }
 
 // What all processes that train have handlers for.
