@@ -289,6 +289,7 @@ static enum MHD_Result open_body(struct http *h, struct MHD_Connection *connecti
                                  const struct http_route *route, const struct outline *outline,
                                  void **request_context) {
     const char *what = NULL;
+    struct http_link *link = link_of(h, connection);
     struct str type = header(h, connection, MHD_HTTP_HEADER_CONTENT_TYPE);
     int fault = fault_of(h, connection, &what);
     if (fault) return refuse(h, connection, fault, what);
@@ -306,7 +307,14 @@ static enum MHD_Result open_body(struct http *h, struct MHD_Connection *connecti
     if (!body) return MHD_NO;
     *body = (struct body){0, (ptrdiff_t)outline->length};
     *request_context = body;
+    if (link) link->state = HTTP_LINK_NEW;
     return MHD_YES;
+}
+
+static void begin_answer(struct http_link *link) {
+    if (!link) return;
+    if (link->state != HTTP_LINK_STREAMS) link->state = HTTP_LINK_ANSWERS;
+    link->since_ns = os_now_ns();
 }
 
 // When the headers are there. An answer now closes the connection afterwards: right for requests
@@ -317,8 +325,7 @@ static enum MHD_Result begin(struct http *h, struct MHD_Connection *connection, 
     bool takes_body = route && route->body_most > 0;
     struct http_link *link = link_of(h, connection);
     *request_context = h;
-    if (link && link->state != HTTP_LINK_STREAMS) link->state = HTTP_LINK_ANSWERS;
-    if (link) link->since_ns = os_now_ns();
+    begin_answer(link);
     if (takes_body && strcmp(method, MHD_HTTP_METHOD_POST) != 0)
         return refuse(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST");
     if (!takes_body && !is_get(method))
@@ -343,7 +350,10 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     (void)version;
     if (!*request_context) return begin(h, connection, path, method, request_context);
     struct body *body = *request_context == h ? NULL : *request_context;
-    if (!*piece_size) return serve(h, connection, path, body);
+    if (!*piece_size) {
+        if (body) begin_answer(link_of(h, connection));
+        return serve(h, connection, path, body);
+    }
     if (!body || (ptrdiff_t)*piece_size > body->size - body->len) return MHD_NO;
     memcpy(body->text + body->len, piece, *piece_size);
     body->len += (ptrdiff_t)*piece_size;
