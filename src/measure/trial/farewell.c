@@ -44,15 +44,18 @@ static void ask(pid_t pid, int signal) {
     kill(pid, SIGCONT);
 }
 
+static void ask_all(const struct tree *t, int signal) {
+    trial_tree_signal(t, signal, (struct tree_spared){0});
+    trial_tree_signal(t, SIGCONT, (struct tree_spared){0});
+}
+
 // Nobody is known to train: all of the command's group, at once, so that no fork comes in between;
 // what a command that has ended left in the background, one by one.
 static void ask_unknown(const struct farewell *f, const struct tree *t, int signal) {
-    if (!f->had_exited) {
+    if (f->had_exited)
+        ask_all(t, signal);
+    else
         ask(-f->command, signal);
-        return;
-    }
-    trial_tree_signal(t, signal, (struct tree_spared){0});
-    trial_tree_signal(t, SIGCONT, (struct tree_spared){0});
 }
 
 void trial_farewell_begin(struct farewell *f, const struct tree *t, pid_t command,
@@ -118,7 +121,6 @@ int64_t trial_farewell_look(struct farewell *f, const struct tree *t, int64_t no
     }
     if (f->stop.trainer_count > 0 && gone_ms < READERS_MS) return INT64_MAX;
     f->has_asked_all = true;
-    trial_tree_signal(t, SIGTERM, (struct tree_spared){0});
-    trial_tree_signal(t, SIGCONT, (struct tree_spared){0});
+    ask_all(t, SIGTERM);
     return now_ns + AFTER_COMMAND_MS * NS_PER_MS;
 }
