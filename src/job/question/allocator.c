@@ -7,13 +7,10 @@ static const struct {
     const char *dialect, *conf;
 } own[] = {{"axolotl", "expandable_segments:True"}};
 
-static const char said[] = "launcher.alloc_conf"; // of a script (datum/shell.c)
-
 static struct str conf_of(const struct question *q, struct str *ret_from) {
-    struct config_value v = {0};
-    (void)config_get(q->arena, &q->config, str_of(said), &v, NULL);
-    *ret_from = v.text.len > 0 ? str_format(q->arena, "line %d", v.line) : q->reading.title;
-    if (v.text.len > 0) return v.type == CONFIG_SPECIAL ? (struct str){0} : v.text;
+    const struct config_value *v = &q->reading.alloc_conf;
+    *ret_from = v->line > 0 ? str_format(q->arena, "line %d", v->line) : q->reading.title;
+    if (v->line > 0) return v->type == CONFIG_SPECIAL ? (struct str){0} : v->text;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (str_is(q->reading.dialect, own[i].dialect)) return str_of(own[i].conf);
     return (struct str){0};

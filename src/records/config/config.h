@@ -236,6 +236,7 @@ struct config_reading {
     struct str unaccumulated; // a setting with which the trainer takes no accumulation; empty: none
     int64_t group;            // completions of a prompt, of GRPO; 0: not said
     struct str group_at;      // "train.yaml:22: num_generations = 7"
+    struct config_value alloc_conf; // a script's PYTORCH_CUDA_ALLOC_CONF; CONFIG_SPECIAL: not known
     struct str conflict; // what the trainer refuses, so that there is no training; empty: nothing
     // Devices that share each sample (tensor, pipeline, context and sequence parallel): ranks has
     // been divided by them. 1: none do.

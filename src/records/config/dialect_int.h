@@ -193,6 +193,8 @@ void config_reader_unaccumulated(struct reader *r);
 void config_reader_group(struct reader *r);
 // A batch that accelerate splits over the devices.
 void config_reader_split(struct reader *r);
+// The allocator's settings among a script's variables.
+void config_reader_allocator(struct reader *r);
 // A checkpointing that saves next to nothing.
 void config_reader_selective(struct reader *r);
 // Devices that share each sample.

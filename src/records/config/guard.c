@@ -12,12 +12,6 @@
 
 #include <string.h>
 
-#define FLASH                                                                                     \
-    "**.{attn_implementation,_attn_implementation,attention_implementation,attn_impl,flash_attn," \
-    "flash_attention,use_flash_attn,use_flash_attention,use_flash_attention_2}"
-#define FLASH_CASES \
-    "auto= | sdpa= | eager= | torch= | ~flash=flash attention | ~flex=flex attention"
-
 enum {
     DEPTH = 3,     // of a map that is looked into: aliases may lead in a circle
     VALUE_MAX = 60 // bytes of a value that are shown
@@ -283,16 +277,16 @@ static void read_lines(struct scope *s) {
 
 // Counted of most models as what they are trained with; which have another attention, the model
 // says.
-static void read_flash(struct reader *r, const struct scope *s) {
-    static const struct guard_row row = {.kind = {"flash", 5},
-                                         .places = {FLASH, sizeof FLASH - 1},
-                                         .cases = {FLASH_CASES, sizeof FLASH_CASES - 1}};
-    struct config_reading *reading = r->reading;
-    const ptrdiff_t before = reading->guard_count;
-    read_row(r, s, &row, false);
-    if (reading->guard_count == before) return;
-    reading->flash = reading->guards[before];
-    reading->guard_count = before;
+static void put_flash_aside(struct config_reading *reading) {
+    ptrdiff_t kept = 0;
+    for (ptrdiff_t i = 0; i < reading->guard_count; i++) {
+        const struct config_guard *guard = &reading->guards[i];
+        if (!str_is(guard->kind, "flash"))
+            reading->guards[kept++] = *guard;
+        else if (reading->flash.what.len == 0)
+            reading->flash = *guard;
+    }
+    reading->guard_count = kept;
 }
 
 // --- All -----------------------------------------------------------------------------------------
@@ -315,10 +309,10 @@ void config_reader_guards(struct reader *r, const struct dialect *every) {
         read_lines(&lines);
         config_scope_index(&lines);
     }
-    read_flash(r, &lines);
     for (ptrdiff_t i = 0; i < own->guard_count; i++) read_row(r, &lines, &own->guards[i], false);
     for (ptrdiff_t i = 0; every && i < every->guard_count; i++) {
         const struct guard_row *row = &every->guards[i];
         if (!is_chosen(own, every->choice, row->kind)) read_row(r, &lines, row, true);
     }
+    put_flash_aside(r->reading);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What starts the training of a shell script says how many processes there are: by its own flags,
 // or by a file of accelerate's that it names (beside.c puts that in its place). And what the script
-// that it starts takes where no flag says it.
+// that it starts takes where no flag says it, and the allocator's settings among its variables.
 #include "records/config/dialect_int.h"
 
 static const struct count {
@@ -80,6 +80,12 @@ void config_reader_script(struct reader *r) {
         v->number = (double)v->integer;
         v->text = str_format(r->arena, "%lld", (long long)v->integer);
     }
+}
+
+void config_reader_allocator(struct reader *r) {
+    struct str path;
+    const struct place p = find(r, "alloc_conf", &path);
+    if (p.value) r->reading->alloc_conf = config_value_of(r->arena, r->config, &p, path);
 }
 
 void config_reader_launcher(struct reader *r) {

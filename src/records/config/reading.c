@@ -369,6 +369,7 @@ static void note_readers(struct reader *r) {
 
 static void note_all(struct reader *r, const struct dialect *every) {
     config_reader_launcher(r);
+    config_reader_allocator(r);
     config_reader_script(r);
     config_reader_sharing(r);
     config_reader_split(r);
