@@ -97,6 +97,11 @@ static void check_zero(struct reader *r, struct config_node *zero) {
         config_reader_refuse(r, "%.*s: stage = %.*s: DeepSpeed's ZeRO has the stages 0 to 3",
                              STR_ARG(config_node_place(r->arena, r->config, stage)),
                              STR_ARG(stage->text));
+    if (is_number && s.integer == 0)
+        config_reader_warn(r,
+                           "%.*s: stage = 0: DeepSpeed without ZeRO is counted as DDP; its own "
+                           "16-bit optimizer differs somewhat",
+                           STR_ARG(config_node_place(r->arena, r->config, stage)));
     for (int i = 0; sizes[i]; i++) {
         struct config_node *n = item(zero, sizes[i]);
         if (!n) continue;
