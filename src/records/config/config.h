@@ -276,7 +276,7 @@ struct config_batches {
 };
 // What the learning sees now. ranks 0: take the file's, else 1. FAIL_INPUT when the file does not
 // say (no batch, auto, a unit that only the team's code knows and more than one rank): of the
-// result only ranks are set then.
+// result only ranks are set then, and effective, where the file has a total but no micro-batch.
 int config_batches(struct arena *a, const struct config_reading *r, int64_t ranks,
                    struct config_batches *ret_batches, struct fail *why);
 
