@@ -154,6 +154,7 @@ enum config_role {
     CONFIG_CPO_ALPHA,        // how much a cross-entropy counts beside CPO's or SimPO's loss
     CONFIG_BETA,             // how much the distance to a reference counts in GRPO's loss
     CONFIG_COMPLETION,       // tokens of a completion that is generated
+    CONFIG_GENERATION_GROUP, // completions of a prompt, where the trainer has a default
     CONFIG_GENERATION_STEPS, // micro-steps for which completions are generated at a time
     CONFIG_GENERATION_BATCH, // or how many, on all devices
     CONFIG_ENGINE,           // vLLM generates them
