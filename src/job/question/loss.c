@@ -319,12 +319,24 @@ static void take_completions(struct question *q) {
                                   v[CONFIG_ENGINE_SLEEPS].boolean ? ":sleep" : "");
 }
 
+// "train.yaml:22: num_generations = 7", or by default.
+static struct str group_of(const struct question *q, int64_t *ret_group) {
+    const struct config_value *v = &q->reading.values[CONFIG_GENERATION_GROUP];
+    *ret_group = q->reading.group;
+    if (*ret_group > 0 || !v->assumed) return q->reading.group_at;
+    *ret_group = v->integer;
+    return str_format(q->arena, "%.*s: num_generations is not there: %lld, trl's default",
+                      STR_ARG(q->reading.name), (long long)v->integer);
+}
+
 // trl's GRPOConfig takes whole groups of completions only (trainer/grpo_config.py, __post_init__):
 // as many as are generated at a time, by default those of a step.
 int question_groups(struct question *q, const struct question_options *o, struct fail *why) {
     const struct config_value *v = q->reading.values;
     const struct plan *p = &q->plan;
-    const int64_t group = q->reading.group, steps = v[CONFIG_GENERATION_STEPS].integer;
+    const int64_t steps = v[CONFIG_GENERATION_STEPS].integer;
+    int64_t group;
+    const struct str said = group_of(q, &group);
     int64_t at_once = v[CONFIG_GENERATION_BATCH].integer;
     if (group <= 1 || !plan_is_of_completions(p->loss) || o->ranks_are_open) return 0;
     if (at_once <= 0) at_once = steps > 0 ? p->batch * steps * p->ranks : q->effective;
@@ -333,7 +345,7 @@ int question_groups(struct question *q, const struct question_options *o, struct
         str_format(q->arena,
                    "%.*s, but %lld completions are generated at a time: the trainer takes "
                    "whole groups",
-                   STR_ARG(q->reading.group_at), (long long)at_once);
+                   STR_ARG(said), (long long)at_once);
     if (p->ranks > 1 || v[CONFIG_GENERATION_BATCH].integer > 0) {
         fail_set(why, FAIL_INPUT, "%.*s", STR_ARG(text));
         return fail_hint(why, "the training would not begin: correct it first");

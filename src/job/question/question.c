@@ -329,7 +329,11 @@ static int fill_batches(struct question *q, const struct question_options *o, st
     if (q->has_config && !p->inference) {
         struct fail unsaid;
         int rc = config_batches(q->arena, &q->reading, p->ranks, &q->batches, &unsaid);
-        if (rc < 0 && o->effective <= 0)
+        const struct config_value *total = &q->reading.values[CONFIG_EFFECTIVE];
+        if (rc < 0 && o->effective <= 0 && q->batches.effective > 0)
+            question_say(q, "%s; the effective batch is %.*s = %lld", unsaid.message,
+                         STR_ARG(total->path), (long long)q->batches.effective);
+        else if (rc < 0 && o->effective <= 0)
             question_say(q, "%s: any batch may be chosen (--effective-batch-size keeps one)",
                          unsaid.message);
     }

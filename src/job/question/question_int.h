@@ -52,7 +52,7 @@ int question_several(struct question *q, struct fail *why);
 // Takes what the config and --tp say into the plan; with --tp FSDP2 is torchtitan's. FAIL_USAGE.
 int question_titan(struct question *q, const struct question_options *o, struct fail *why);
 // Of so many GPUs in all, those that are data-parallel. FAIL_INPUT: they cannot be divided.
-int question_titan_ranks(const struct question *q, const struct question_options *o,
+int question_titan_ranks(struct question *q, const struct question_options *o,
                          int64_t *ret_ranks, struct fail *why);
 // Whether the plan has what the guard names.
 void question_titan_groups(struct question *q); // once the ranks are known

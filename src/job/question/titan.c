@@ -72,7 +72,24 @@ int question_titan(struct question *q, const struct question_options *o, struct 
     return 0;
 }
 
-int question_titan_ranks(const struct question *q, const struct question_options *o,
+// What the ranks are of, where no template counts all that they share.
+static void say_groups(struct question *q, int64_t gpus, int64_t by) {
+    static const char *const kinds[] = {split, "pipeline parallelism", "context parallelism",
+                                        "sequence parallelism", NULL};
+    struct str names = {0};
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
+        const struct config_guard *g = &q->reading.guards[i];
+        if (!str_is_one_of(g->what, kinds)) continue;
+        names = str_format(q->arena, "%.*s%s%.*s: %.*s", STR_ARG(names), names.len > 0 ? ", " : " (",
+                           STR_ARG(g->path), STR_ARG(g->value));
+    }
+    if (names.len > 0) names = str_format(q->arena, "%.*s)", STR_ARG(names));
+    str_list_format(q->arena, &q->notes,
+                    "%lld GPUs are %lld data-parallel ranks: groups of %lld share each sample%.*s",
+                    (long long)gpus, (long long)(gpus / by), (long long)by, STR_ARG(names));
+}
+
+int question_titan_ranks(struct question *q, const struct question_options *o,
                          int64_t *ret_ranks, struct fail *why) {
     const int64_t tp = q->plan.tensor_parallel, sharing = q->reading.sharing;
     const bool is_by_layers = tp > 1 && (o->tensor_parallel > 0 || sharing <= tp);
@@ -84,6 +101,7 @@ int question_titan_ranks(const struct question *q, const struct question_options
                         (long long)o->ranks, (long long)by,
                         is_by_layers ? "split each layer" : "share each sample");
     *ret_ranks = o->ranks / by;
+    if (!is_by_layers) say_groups(q, o->ranks, by);
     return 0;
 }
 

@@ -154,6 +154,7 @@ enum config_role {
     CONFIG_CPO_ALPHA,        // how much a cross-entropy counts beside CPO's or SimPO's loss
     CONFIG_BETA,             // how much the distance to a reference counts in GRPO's loss
     CONFIG_COMPLETION,       // tokens of a completion that is generated
+    CONFIG_GENERATION_GROUP, // completions of a prompt, where the trainer has a default
     CONFIG_GENERATION_STEPS, // micro-steps for which completions are generated at a time
     CONFIG_GENERATION_BATCH, // or how many, on all devices
     CONFIG_ENGINE,           // vLLM generates them
@@ -276,7 +277,7 @@ struct config_batches {
 };
 // What the learning sees now. ranks 0: take the file's, else 1. FAIL_INPUT when the file does not
 // say (no batch, auto, a unit that only the team's code knows and more than one rank): of the
-// result only ranks are set then.
+// result only ranks are set then, and effective, where the file has a total but no micro-batch.
 int config_batches(struct arena *a, const struct config_reading *r, int64_t ranks,
                    struct config_batches *ret_batches, struct fail *why);
 

@@ -248,17 +248,18 @@ static const struct rule_row {
     const char *name;
     bool (*read)(const struct config_reading *r, struct config_batches *b);
     int (*write)(const struct wanted *w, const struct config_batches *b);
+    bool has_total; // the effective batch is a key, whatever the micro-batch is
 } rules[] = {
-    {"nbs", read_nbs, write_nbs},
-    {"target", read_target, write_target},
-    {"target_down", read_target, write_target},
-    {"target_or_one", read_target_or_one, write_target},
-    {"target_up", read_target_up, write_target},
-    {"deepspeed", read_deepspeed, write_deepspeed},
-    {"axolotl", read_axolotl, write_axolotl},
-    {"swift", read_swift, write_swift},
-    {"global", read_global, write_global},
-    {"", read_pair, write_pair}, // all others
+    {"nbs", read_nbs, write_nbs, false},
+    {"target", read_target, write_target, true},
+    {"target_down", read_target, write_target, true},
+    {"target_or_one", read_target_or_one, write_target, true},
+    {"target_up", read_target_up, write_target, true},
+    {"deepspeed", read_deepspeed, write_deepspeed, true},
+    {"axolotl", read_axolotl, write_axolotl, false},
+    {"swift", read_swift, write_swift, false},
+    {"global", read_global, write_global, false},
+    {"", read_pair, write_pair, false}, // all others
 };
 
 static const struct rule_row *rule_of(const struct dialect *d) {
@@ -290,6 +291,13 @@ static int64_t written_batch(const struct config_reading *r, const struct dialec
     return total / (ranks * (steps > 0 ? steps : 1));
 }
 
+// Kept where the micro-batch is left to the trainer; 0: the file does not say.
+static int64_t said_total(const struct config_reading *r, const struct dialect *d) {
+    const struct config_value *batch = &r->values[CONFIG_BATCH], *v = &r->values[CONFIG_EFFECTIVE];
+    const bool is_open = known(batch) < 1 && rule_of(d)->has_total && in_file(v);
+    return is_open && known(v) > 0 && known(v) <= INT32_MAX ? known(v) : 0;
+}
+
 int config_batches(struct arena *a, const struct config_reading *r, int64_t ranks,
                    struct config_batches *ret_batches, struct fail *why) {
     const struct dialect *d;
@@ -302,6 +310,7 @@ int config_batches(struct arena *a, const struct config_reading *r, int64_t rank
     const struct config_value *v = &r->values[CONFIG_BATCH];
     const int64_t batch = written_batch(r, d, b.ranks);
     ret_batches->ranks = b.ranks;
+    ret_batches->effective = said_total(r, d);
     if (batch < 1 || batch > INT32_MAX || b.ranks > INT32_MAX) return no_batch(r, why);
     if (v->unit == '?' && b.ranks > 1) {
         return fail_set(why, FAIL_INPUT,

@@ -36,6 +36,7 @@ static const struct {
     [CONFIG_CPO_ALPHA] = {"cpo_alpha", SORT_NUMBER},
     [CONFIG_BETA] = {"beta", SORT_NUMBER},
     [CONFIG_COMPLETION] = {"completion", SORT_SIZE},
+    [CONFIG_GENERATION_GROUP] = {"generation_group", SORT_SIZE},
     [CONFIG_GENERATION_STEPS] = {"generation_steps", SORT_SIZE},
     [CONFIG_GENERATION_BATCH] = {"generation_batch", SORT_SIZE},
     [CONFIG_ENGINE] = {"engine", SORT_BOOL},

@@ -167,7 +167,8 @@ static void note_spelling(struct reader *r, const struct config_value *v,
 
 // "batch (line 3: f(x))"
 void config_reader_unknown(struct reader *r, enum config_role role, const struct config_value *v) {
-    if (role == CONFIG_PREFERENCE) return; // a folder's name, which may say it
+    if (role == CONFIG_PREFERENCE) return;       // a folder's name, which may say it
+    if (role == CONFIG_GENERATION_GROUP) return; // nothing of the memory
     str_list_add(r->arena, &r->unknown,
                  str_format(r->arena, "%s (%.*s%sline %d: %.*s)", config_role_name(role),
                             STR_ARG(v->file), v->file.len ? ", " : "", v->line, STR_ARG(v->text)));
