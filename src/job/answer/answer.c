@@ -300,7 +300,8 @@ static int choose_batch(struct question *q, struct answer *answer, struct fail *
         answer->plan.batch = answer->largest_batch;
         answer->plan.accumulation = plan_accumulation(q->effective, answer->plan.batch, ask.ranks);
         answer->fits = true;
-        while (q->reading.group > 1 && plan_effective(&answer->plan) % q->reading.group != 0)
+        const int64_t group = question_group(q);
+        while (group > 1 && plan_effective(&answer->plan) % group != 0)
             answer->plan.accumulation++; // trl wants whole groups of completions
         note(answer, q->arena,
              "no allowed batch that fits divides the effective batch %lld: it becomes %lld",

@@ -319,14 +319,19 @@ static void take_completions(struct question *q) {
                                   v[CONFIG_ENGINE_SLEEPS].boolean ? ":sleep" : "");
 }
 
-// "train.yaml:22: num_generations = 7", or by default.
-static struct str group_of(const struct question *q, int64_t *ret_group) {
+int64_t question_group(const struct question *q) {
+    const int64_t group = q->reading.values[CONFIG_GENERATION_GROUP].integer;
+    return group <= INT16_MAX && plan_is_of_completions(q->plan.loss) ? group : 0;
+}
+
+static struct str group_said(const struct question *q) {
     const struct config_value *v = &q->reading.values[CONFIG_GENERATION_GROUP];
-    *ret_group = q->reading.group;
-    if (*ret_group > 0 || !v->assumed) return q->reading.group_at;
-    *ret_group = v->integer;
-    return str_format(q->arena, "%.*s: num_generations is not there: %lld, trl's default",
-                      STR_ARG(q->reading.name), (long long)v->integer);
+    const struct str file = v->file.len > 0 ? v->file : q->reading.name;
+    if (v->assumed)
+        return str_format(q->arena, "%.*s: num_generations is not there: %lld, trl's default",
+                          STR_ARG(file), (long long)v->integer);
+    return str_format(q->arena, "%.*s:%d: %.*s = %lld", STR_ARG(file), v->line, STR_ARG(v->path),
+                      (long long)v->integer);
 }
 
 // trl's GRPOConfig takes whole groups of completions only (trainer/grpo_config.py, __post_init__):
@@ -334,11 +339,10 @@ static struct str group_of(const struct question *q, int64_t *ret_group) {
 int question_groups(struct question *q, const struct question_options *o, struct fail *why) {
     const struct config_value *v = q->reading.values;
     const struct plan *p = &q->plan;
-    const int64_t steps = v[CONFIG_GENERATION_STEPS].integer;
-    int64_t group;
-    const struct str said = group_of(q, &group);
+    const int64_t group = question_group(q), steps = v[CONFIG_GENERATION_STEPS].integer;
+    const struct str said = group_said(q);
     int64_t at_once = v[CONFIG_GENERATION_BATCH].integer;
-    if (group <= 1 || !plan_is_of_completions(p->loss) || o->ranks_are_open) return 0;
+    if (group <= 1 || o->ranks_are_open) return 0;
     if (at_once <= 0) at_once = steps > 0 ? p->batch * steps * p->ranks : q->effective;
     if (at_once <= 0 || at_once % group == 0) return 0;
     struct str text =

@@ -62,10 +62,10 @@ bool question_titan_models(const struct question *q, const struct config_guard *
 
 // Puts it into the plan. What the config says only in part stays one of its guards.
 int question_loss(struct question *q, const struct question_options *o, struct fail *why);
-// After all else of the plan is known: a config's loss that no tape or template covers becomes one
-// of its guards again.
 // Of GRPO: trl refuses completions that are no whole groups; on one GPU it is said.
 int question_groups(struct question *q, const struct question_options *o, struct fail *why);
+// After all else of the plan is known: a config's loss that no tape or template covers becomes one
+// of its guards again.
 void question_loss_check(struct question *q, const struct question_options *o);
 // vLLM on the same GPU has its share of it, whatever it uses, unless it sleeps.
 void question_add_engine(const struct plan *p, const struct gpu *gpu, struct gpu_overhead *o);

@@ -98,9 +98,9 @@ struct config_value {
     enum config_type type;
     // "training.batch_size", "stages[1].lr"; keys with a dot in them are quoted: "a.b".lr
     struct str path;
-    struct str text; // as in the file, without quotes
-    struct str file; // the file it comes from, where that is another; empty: the config itself. Of
-                     // a default: the script that has it; empty: the trainer
+    struct str text;  // as in the file, without quotes
+    struct str file;  // the file it comes from, where that is another; empty: the config itself. Of
+                      // a default: the script that has it; empty: the trainer
     int line, column; // from 1; 0 when the key is not in the file
     int64_t integer;  // INT, FLOAT without a fraction, the largest of a list of sizes; else 0
     double number;    // INT and FLOAT, the smallest of a list of sizes; NaN otherwise
@@ -154,7 +154,7 @@ enum config_role {
     CONFIG_CPO_ALPHA,        // how much a cross-entropy counts beside CPO's or SimPO's loss
     CONFIG_BETA,             // how much the distance to a reference counts in GRPO's loss
     CONFIG_COMPLETION,       // tokens of a completion that is generated
-    CONFIG_GENERATION_GROUP, // completions of a prompt, where the trainer has a default
+    CONFIG_GENERATION_GROUP, // completions of a prompt that GRPO compares
     CONFIG_GENERATION_STEPS, // micro-steps for which completions are generated at a time
     CONFIG_GENERATION_BATCH, // or how many, on all devices
     CONFIG_ENGINE,           // vLLM generates them
@@ -235,8 +235,6 @@ struct config_reading {
     // reads, evaluation batches that stay as they are, …
     struct str_list warnings;
     struct str unaccumulated; // a setting with which the trainer takes no accumulation; empty: none
-    int64_t group;            // completions of a prompt, of GRPO; 0: not said
-    struct str group_at;      // "train.yaml:22: num_generations = 7"
     struct config_value alloc_conf; // a script's PYTORCH_CUDA_ALLOC_CONF; CONFIG_SPECIAL: not known
     struct str conflict; // what the trainer refuses, so that there is no training; empty: nothing
     // Devices that share each sample (tensor, pipeline, context and sequence parallel): ranks has

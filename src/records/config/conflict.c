@@ -135,31 +135,6 @@ void config_reader_unaccumulated(struct reader *r) {
                          STR_ARG(steps->path), STR_ARG(steps->text), STR_ARG(*by));
 }
 
-// Whose settings become those of trl's GRPOConfig.
-void config_reader_group(struct reader *r) {
-    static const struct {
-        const char *dialect, *place;
-    } places[] = {{"trl", "@.num_generations"},
-                  {"huggingface", "@.num_generations"},
-                  {"axolotl", "trl.num_generations"}};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        struct matches m = {0};
-        if (!str_is(r->dialect->id, places[i].dialect)) continue;
-        config_scope_find(&r->scope, str_of(places[i].place), &m);
-        if (m.count == 0) return;
-        const struct scalar s =
-            config_scalar_read(r->config, config_node_follow(m.items[0].place.value));
-        if (s.type != CONFIG_INT || s.integer < 1 || s.integer > INT16_MAX) return;
-        r->reading->group = s.integer;
-        const struct config_node *key = m.items[0].place.key;
-        const struct str file =
-            key->file > 0 ? r->config->files.items[key->file - 1] : r->reading->name;
-        r->reading->group_at =
-            str_format(r->arena, "%.*s:%d: %.*s = %lld", STR_ARG(file), key->line,
-                       STR_ARG(m.items[0].path), (long long)s.integer);
-    }
-}
-
 // With split_batches the batch of a transformers Trainer is that of all devices
 // (training_args.py, __post_init__).
 void config_reader_split(struct reader *r) {

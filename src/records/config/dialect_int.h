@@ -189,8 +189,6 @@ void config_reader_counts(struct reader *r);
 void config_reader_both_types(struct reader *r);
 // Settings with which the trainer takes no accumulation.
 void config_reader_unaccumulated(struct reader *r);
-// How many completions of a prompt GRPO compares.
-void config_reader_group(struct reader *r);
 // A batch that accelerate splits over the devices.
 void config_reader_split(struct reader *r);
 // The allocator's settings among a script's variables.

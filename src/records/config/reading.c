@@ -379,7 +379,6 @@ static void note_all(struct reader *r, const struct dialect *every) {
     config_reader_counts(r);
     config_reader_both_types(r);
     config_reader_unaccumulated(r);
-    config_reader_group(r);
     note_evaluation(r);
     if (r->dialect->roles[CONFIG_BATCH].places.len > 0 && !str_is(r->dialect->rule, "largest"))
         config_reader_maybe(r, every);
