@@ -171,8 +171,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
 // Whether the plan's model is a language model by its shape whose weights are published in bf16, so
 // not T5's, GPT-2's or an encoder's.
 bool question_is_of_bf16(struct question *q);
-// Completions of a prompt that its trainer compares, of GRPO: its batches are whole groups. 0: none,
-// or not known.
+// Completions of a prompt that GRPO compares: its batches are whole groups. 0: none, or not known.
 int64_t question_group(const struct question *q);
 // The GPU by its name or, without one, by its memory.
 int question_card(struct question *q, struct str name, int64_t memory_bytes,

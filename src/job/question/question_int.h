@@ -23,10 +23,11 @@ void question_keep_whole(struct question *q);
 // eager attention is none where the model has no other. A decoder's target is behind its source.
 void question_model_check(struct question *q);
 
-// The tapes that may answer: all there are, or the one that the command line names, whose conditions
-// go into the plan where nothing else was said.
+// The tapes that may answer: all there are, or the one that the command line names, whose
+// conditions go into the plan where nothing else was said.
 int question_store(struct question *q, const struct question_options *o, struct fail *why);
-// As many GPUs as share the weights of the named one, where nobody said how many. FAIL_USAGE: others.
+// As many GPUs as share the weights of the named one, where nobody said how many. FAIL_USAGE:
+// others.
 int question_tape_ranks(struct question *q, const struct question_options *o, struct fail *why);
 // One that was recorded at one batch is of no larger one. FAIL_USAGE: that is asked for.
 int question_tape_range(struct question *q, const struct question_options *o, struct fail *why);
@@ -52,8 +53,8 @@ int question_several(struct question *q, struct fail *why);
 // Takes what the config and --tp say into the plan; with --tp FSDP2 is torchtitan's. FAIL_USAGE.
 int question_titan(struct question *q, const struct question_options *o, struct fail *why);
 // Of so many GPUs in all, those that are data-parallel. FAIL_INPUT: they cannot be divided.
-int question_titan_ranks(struct question *q, const struct question_options *o,
-                         int64_t *ret_ranks, struct fail *why);
+int question_titan_ranks(struct question *q, const struct question_options *o, int64_t *ret_ranks,
+                         struct fail *why);
 // Whether the plan has what the guard names.
 void question_titan_groups(struct question *q); // once the ranks are known
 bool question_titan_models(const struct question *q, const struct config_guard *g);

@@ -80,8 +80,8 @@ static void say_groups(struct question *q, int64_t gpus, int64_t by) {
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!str_is_one_of(g->what, kinds)) continue;
-        names = str_format(q->arena, "%.*s%s%.*s: %.*s", STR_ARG(names), names.len > 0 ? ", " : " (",
-                           STR_ARG(g->path), STR_ARG(g->value));
+        names = str_format(q->arena, "%.*s%s%.*s: %.*s", STR_ARG(names),
+                           names.len > 0 ? ", " : " (", STR_ARG(g->path), STR_ARG(g->value));
     }
     if (names.len > 0) names = str_format(q->arena, "%.*s)", STR_ARG(names));
     str_list_format(q->arena, &q->notes,
@@ -89,8 +89,8 @@ static void say_groups(struct question *q, int64_t gpus, int64_t by) {
                     (long long)gpus, (long long)(gpus / by), (long long)by, STR_ARG(names));
 }
 
-int question_titan_ranks(struct question *q, const struct question_options *o,
-                         int64_t *ret_ranks, struct fail *why) {
+int question_titan_ranks(struct question *q, const struct question_options *o, int64_t *ret_ranks,
+                         struct fail *why) {
     const int64_t tp = q->plan.tensor_parallel, sharing = q->reading.sharing;
     const bool is_by_layers = tp > 1 && (o->tensor_parallel > 0 || sharing <= tp);
     int64_t by = is_by_layers ? tp : sharing;

@@ -335,12 +335,11 @@ bool http_door_holds_back(const struct http *h) {
 
 // --- Time
 
-// The library waits for the rest of a request, but is not told of an end that came together with the
-// bytes before it (the edges of epoll).
+// The library waits for the rest of a request, but is not told of an end that came together with
+// the bytes before it (the edges of epoll).
 static bool will_say_no_more(const struct http_link *link) {
     char byte;
-    return link->state == HTTP_LINK_NEW &&
-           recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    return link->state == HTTP_LINK_NEW && recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 // Once a second: who has had its time is let go, and who left before its request was whole.
