@@ -165,10 +165,9 @@ static void note_spelling(struct reader *r, const struct config_value *v,
     config_reader_warn(r, "%.*s: %.*s: %.*s", STR_ARG(place), STR_ARG(v->path), STR_ARG(what));
 }
 
-// "batch (line 3: f(x))"
+// "batch (line 3: f(x))"; not of a folder's name, and of what is nothing of the memory.
 void config_reader_unknown(struct reader *r, enum config_role role, const struct config_value *v) {
-    if (role == CONFIG_PREFERENCE) return;       // a folder's name, which may say it
-    if (role == CONFIG_GENERATION_GROUP) return; // nothing of the memory
+    if (role == CONFIG_PREFERENCE || role == CONFIG_GENERATION_GROUP) return;
     str_list_add(r->arena, &r->unknown,
                  str_format(r->arena, "%s (%.*s%sline %d: %.*s)", config_role_name(role),
                             STR_ARG(v->file), v->file.len ? ", " : "", v->line, STR_ARG(v->text)));
@@ -194,6 +193,9 @@ static void take_foreign(struct reader *r, enum config_role role, struct config_
     }
     if (n->style != STYLE_UNKNOWN) return;
     config_reader_unknown(r, role, v);
+    const struct str said = str_format(r->arena, "line %d: %.*s", v->line, STR_ARG(v->text));
+    if (role == CONFIG_MODEL)
+        r->reading->unnamed = str_format(r->arena, "not a plain value (%.*s)", STR_ARG(said));
     v->type = CONFIG_SPECIAL;
     v->integer = 0;
     if (!counts) v->text = (struct str){0}; // it is no name

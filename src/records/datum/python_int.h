@@ -121,6 +121,64 @@ struct datum *datum_python_number(struct module *m);
 struct datum *datum_python_program(struct python *py, struct datum_source source,
                                    const struct datum *globals);
 
+enum truth { NO, MAYBE, YES };
+struct program_block {
+    int column;
+    enum truth runs, taken; // itself, and any branch of its "if" so far
+};
+enum { PROGRAM_BLOCKS = 64 };
+struct program {
+    struct module *m;
+    struct datum *map, *usual; // what it trains with; defaults of its own options
+    struct str_list read;      // names of calls
+    struct str_list loads;     // variables that from_pretrained makes
+    // What the trainer gets as its model: a variable, or the model's own name.
+    struct str variable;
+    struct datum *name, *tokens[2]; // tokens: a tokenizer's max_length, of inputs and of targets
+    enum truth adapter;             // whether anything gets one
+    bool has_taker, may_quantise;
+    struct token line;   // the first of the logical line
+    int arguments_line;  // of the training's; 0: not met
+    bool is_lost;        // there are two of them, or they are changed as a whole
+    bool has_arguments;  // a call makes them
+    bool loads_variable; // from_pretrained makes the trainer's variable
+    bool is_frozen;      // requires_grad = False
+    int call_count, model_count;
+    enum truth runs; // the line
+    struct program_block blocks[PROGRAM_BLOCKS];
+    int block_count;
+    int trained_column, class_column; // of the line that trains, or makes a class; 0: not behind it
+};
+
+// --- python_flow.c -------------------------------------------------------------------------------
+
+// At the first word of a line: the blocks that it ends, and the one that it begins.
+void datum_program_block(struct program *p, const struct token *at);
+// Behind "if", up to ":" or "else".
+enum truth datum_program_condition(struct program *p);
+// torch.bfloat16 is a word, args.batch_size what the command line has unless it says more, and
+// whether the GPU has bf16 "auto".
+struct datum *datum_program_plain(struct program *p, struct datum *v);
+
+// --- python_training.c ---------------------------------------------------------------------------
+
+// Whether a text may be a program that trains; ret_has_arguments: it makes training arguments.
+bool datum_program_may_train(struct str text, bool *ret_has_arguments);
+// At a name and a bracket; last: the three tokens before. "trainer.train(": what stands behind it
+// in the same block trains no more.
+void datum_program_train(struct program *p, const struct token *at, const struct token *last);
+void datum_program_call(struct program *p, const struct token *at, const struct token *last);
+// The same, only to see what the trainer gets, and which variables are models.
+void datum_program_note_model(struct program *p, const struct token *at, const struct token *last);
+// os.environ["…"] = "…", at the word environ.
+void datum_program_environment(struct program *p);
+// Once all is read: what peft and unsloth have where nobody says it, and what is said last.
+void datum_program_defaults(struct program *p);
+void datum_program_frozen(struct program *p);
+// Not known any more; text: what stands there.
+void datum_program_forget(struct program *p, const char *key, const char *text,
+                          const struct token *at);
+
 // --- python_call.c -------------------------------------------------------------------------------
 
 // At the opening bracket: what has a name, as a map; *ret_list gets the others.
