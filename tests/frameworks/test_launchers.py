@@ -17,7 +17,7 @@ import examples
 SLOW = "test_workers_and_children test_import_orders test_a_title_of_its_own"
 
 TRAIN = """
-import os, sys, torch
+import gc, os, sys, torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 def main():
@@ -33,6 +33,7 @@ def main():
         optimizer.zero_grad(); nn.functional.cross_entropy(net(x), y).backward(); optimizer.step()
     if world > 1:
         torch.distributed.barrier()
+        del net, optimizer; gc.collect()  # DDP would keep gloo's threads until the interpreter ends, where they may abort it (pytorch issue 190489)
         torch.distributed.destroy_process_group()
 if __name__ == "__main__": main()
 """
