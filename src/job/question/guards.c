@@ -6,7 +6,7 @@
 // data/dialects.tsv
 static const char beside_adapter[] = "embedding and head trained in full beside the adapter";
 static const char wide[] = "frozen weights in fp32";    // AutoTrain's without quantisation, too
-static const char embeddings[] = "embeddings of texts"; // several a sample, but no logits
+static const char embeddings[] = "embeddings of "; // several texts a sample, but no logits
 static const char smoothed[] = "smoothed labels over all logits";
 
 // A few numbers a text, where the logits of every word are counted: of decoders, to which
@@ -66,7 +66,8 @@ static bool lowers(const struct plan *p, const struct config_guard *g, bool sure
     if (str_is(g->kind, "offload") || str_is(g->kind, "fused")) return true;
     if (str_is(g->kind, "flash") || is_small_head(g)) return true; // templates have the eager one
     if (surely) return false;
-    if (str_is(g->what, embeddings)) return true;
+    if (str_starts(g->what, STR("masked "))) return true; // fewer patches, but a decoder, too
+    if (str_starts(g->what, str_of(embeddings))) return p->sequence_length > 0;
     if (str_is(g->kind, "quantisation")) return p->quant.len == 0 && !str_is(g->what, wide);
     bool is_of_states =
         str_is(g->kind, "parallel") || str_is(g->kind, "optimizer") || str_is(g->kind, "settings");
