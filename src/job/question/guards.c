@@ -15,6 +15,28 @@ static bool is_small_head(const struct config_guard *g) {
     return str_is(g->what, QUESTION_CLASSES) || str_is(g->what, "a head of classes");
 }
 
+// What an option says in place of the config's word: the optimizer that it is like, the precision,
+// and of a whole model its tape, or its name instead of that of the backbone.
+static bool is_answered(const struct config_reading *r, const struct question_options *o,
+                        const struct config_guard *g) {
+    const struct config_value *model = &r->values[CONFIG_MODEL];
+    const bool is_states = str_is(g->kind, "states");
+    if (is_states || str_is(g->kind, "sizes")) {
+        const enum config_role role = is_states ? CONFIG_OPTIMIZER : CONFIG_PRECISION;
+        return (is_states ? o->optimizer : o->precision) && str_equal(g->path, r->values[role].path);
+    }
+    const bool is_other = o->model && model->text.len > 0 && !str_is(model->text, o->model);
+    return str_is(g->kind, "segmentation") && (o->tape || is_other);
+}
+
+void question_answered(struct question *q, const struct question_options *o) {
+    struct config_reading *r = &q->reading;
+    ptrdiff_t kept = 0;
+    for (ptrdiff_t i = 0; i < r->guard_count; i++)
+        if (!is_answered(r, o, &r->guards[i])) r->guards[kept++] = r->guards[i];
+    r->guard_count = kept;
+}
+
 static bool is_compile(const struct config_guard *g) {
     return str_is(g->kind, "compile");
 }
