@@ -16,11 +16,14 @@ static bool is_small_head(const struct config_guard *g) {
 }
 
 // What an option says in place of the config's word: the optimizer that it is like, the precision,
-// and of a whole model its tape, or its name instead of that of the backbone.
+// the largest of several sizes, and of a whole model its tape, or its name instead of that of the
+// backbone.
 static bool is_answered(const struct config_reading *r, const struct question_options *o,
                         const struct config_guard *g) {
     const struct config_value *model = &r->values[CONFIG_MODEL];
     const bool is_states = str_is(g->kind, "states");
+    if (str_starts(g->what, STR("images of several sizes")))
+        return (double)o->image_size > r->values[CONFIG_IMAGE_SIZE].number;
     if (is_states || str_is(g->kind, "sizes")) {
         const enum config_role role = is_states ? CONFIG_OPTIMIZER : CONFIG_PRECISION;
         return (is_states ? o->optimizer : o->precision) && str_equal(g->path, r->values[role].path);

@@ -87,13 +87,16 @@ static void drop_template(struct reader *r) {
     v->text = (struct str){0};
 }
 
-// Of what sections and flat name beside a backbone: not the model itself again, and nothing of a
-// model of texts, whose heads are guards of their own.
+// Of what sections and flat name beside a backbone: not the model itself or its
+// family again (ConvNeXt of convnext_base), and nothing of a model of texts, whose heads are guards
+// of their own.
 static bool is_around(const struct reader *r, const struct config_guard *g) {
     const struct config_value *model = &r->reading->values[CONFIG_MODEL];
     if (str_equal(g->path, model->path) || g->value.len == 0) return false;
     if (r->reading->values[CONFIG_SEQUENCE_LENGTH].line > 0) return false;
-    return !str_ends(model->text, g->value) && !str_ends(g->value, model->text);
+    for (ptrdiff_t i = 0; i + g->value.len <= model->text.len; i++)
+        if (str_equal_nocase(str_slice(model->text, i, i + g->value.len), g->value)) return false;
+    return true;
 }
 
 static void drop_not_around(struct reader *r) {
