@@ -93,6 +93,8 @@ static void drop_template(struct reader *r) {
 static bool is_around(const struct reader *r, const struct config_guard *g) {
     const struct config_value *model = &r->reading->values[CONFIG_MODEL];
     if (str_equal(g->path, model->path) || g->value.len == 0) return false;
+    // Where no model is named, it may itself be the one.
+    if (model->text.len == 0 && str_starts(g->what, STR("another model"))) return false;
     if (r->reading->values[CONFIG_SEQUENCE_LENGTH].line > 0) return false;
     for (ptrdiff_t i = 0; i + g->value.len <= model->text.len; i++)
         if (str_equal_nocase(str_slice(model->text, i, i + g->value.len), g->value)) return false;
