@@ -68,16 +68,17 @@ static int store_bytes(struct reading *r, const struct cli_row *row, char *text,
     return option_bad(r, row, text, "an amount of memory such as 6GiB, 512MiB or 8e9 bytes");
 }
 
-// No GPU has 6 bytes: a small bare number is in the unit that people think of GPUs in.
+// No GPU has 6 bytes: a small bare number is in the unit that people think of GPUs in. With a unit
+// beside it, it is what it says.
 static int store_memory(struct reading *r, const struct cli_row *row, char *text, void *to) {
     int rc = store_bytes(r, row, text, to);
     int64_t *bytes = to;
     if (rc == 0 && *bytes == 0) return option_bad(r, row, text, "more than nothing, such as 6GiB");
-    if (rc == 0 && *bytes < 1024)
-        *bytes *= UNIT_GIB;
-    else if (rc == 0 && *bytes < UNIT_MIB)
-        *bytes *= UNIT_MIB;
-    return rc;
+    if (rc < 0 || *bytes >= UNIT_MIB) return rc;
+    if (!str_is_digit(text[strlen(text) - 1]))
+        return option_bad(r, row, text, "as much as a GPU has, such as 6GiB");
+    *bytes *= *bytes < 1024 ? UNIT_GIB : UNIT_MIB;
+    return 0;
 }
 
 static int store_bytes_or_none(struct reading *r, const struct cli_row *row, char *text, void *to) {

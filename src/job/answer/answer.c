@@ -316,6 +316,10 @@ int answer_choose_alone(struct question *q, const struct forecast_card *card, st
     if (rc == 0) rc = choose_batch(q, ret, why);
     if (rc == 0) rc = measure(q, ret, why);
     if (rc == 0) note_choice(q, ret);
+    if (rc == 0 && ret->fits && ret->plan.batch == PLAN_BATCH_MOST && q->range.most <= 0)
+        note(ret, q->arena,
+             "%d is the largest batch that is tried; --max-batch-size N tries larger ones",
+             PLAN_BATCH_MOST);
     return rc;
 }
 

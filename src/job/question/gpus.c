@@ -42,6 +42,17 @@ static int add_tier(struct question *q, enum gpu_tier tier, struct question_gpus
                     gpu_tier_name(tier));
 }
 
+// "8xh100" among names: each of the list is a training of its own.
+static bool is_counted(struct str name) {
+    return question_shard_count(&name) > 0;
+}
+
+static int counted(struct str name, struct fail *why) {
+    fail_set(why, FAIL_USAGE, "--gpus %.*s: here a list of GPUs has names without numbers",
+             STR_ARG(name));
+    return fail_hint(why, "--ranks N says over how many GPUs of each name a training is");
+}
+
 int question_gpus_named(struct question *q, const char *names, struct question_gpus *ret_cards,
                         struct fail *why) {
     struct str rest = str_of(names);
@@ -50,6 +61,7 @@ int question_gpus_named(struct question *q, const char *names, struct question_g
         struct str name = str_trim(str_cut(&rest, ','));
         enum gpu_tier tier;
         if (name.len == 0) continue;
+        if (is_counted(name)) return counted(name, why);
         int rc = tier_named(name, &tier)
                      ? add_tier(q, tier, &cards, why)
                      : question_card(

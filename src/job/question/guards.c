@@ -6,13 +6,38 @@
 // data/dialects.tsv
 static const char beside_adapter[] = "embedding and head trained in full beside the adapter";
 static const char wide[] = "frozen weights in fp32";    // AutoTrain's without quantisation, too
-static const char embeddings[] = "embeddings of texts"; // several a sample, but no logits
+static const char embeddings[] = "embeddings of "; // several texts a sample, but no logits
 static const char smoothed[] = "smoothed labels over all logits";
 
 // A few numbers a text, where the logits of every word are counted: of decoders, to which
 // question_model_check leaves it, and as ms-swift's task_type has them.
 static bool is_small_head(const struct config_guard *g) {
     return str_is(g->what, QUESTION_CLASSES) || str_is(g->what, "a head of classes");
+}
+
+// What an option says in place of the config's word: the optimizer that it is like, the precision,
+// the largest of several sizes, and of a whole model its tape, or its name instead of that of the
+// backbone.
+static bool is_answered(const struct config_reading *r, const struct question_options *o,
+                        const struct config_guard *g) {
+    const struct config_value *model = &r->values[CONFIG_MODEL];
+    const bool is_states = str_is(g->kind, "states");
+    if (str_starts(g->what, STR("images of several sizes")))
+        return (double)o->image_size > r->values[CONFIG_IMAGE_SIZE].number;
+    if (is_states || str_is(g->kind, "sizes")) {
+        const enum config_role role = is_states ? CONFIG_OPTIMIZER : CONFIG_PRECISION;
+        return (is_states ? o->optimizer : o->precision) && str_equal(g->path, r->values[role].path);
+    }
+    const bool is_other = o->model && model->text.len > 0 && !str_is(model->text, o->model);
+    return str_is(g->kind, "segmentation") && (o->tape || is_other);
+}
+
+void question_answered(struct question *q, const struct question_options *o) {
+    struct config_reading *r = &q->reading;
+    ptrdiff_t kept = 0;
+    for (ptrdiff_t i = 0; i < r->guard_count; i++)
+        if (!is_answered(r, o, &r->guards[i])) r->guards[kept++] = r->guards[i];
+    r->guard_count = kept;
 }
 
 static bool is_compile(const struct config_guard *g) {
@@ -66,7 +91,8 @@ static bool lowers(const struct plan *p, const struct config_guard *g, bool sure
     if (str_is(g->kind, "offload") || str_is(g->kind, "fused")) return true;
     if (str_is(g->kind, "flash") || is_small_head(g)) return true; // templates have the eager one
     if (surely) return false;
-    if (str_is(g->what, embeddings)) return true;
+    if (str_starts(g->what, STR("masked "))) return true; // fewer patches, but a decoder, too
+    if (str_starts(g->what, str_of(embeddings))) return p->sequence_length > 0;
     if (str_is(g->kind, "quantisation")) return p->quant.len == 0 && !str_is(g->what, wide);
     bool is_of_states =
         str_is(g->kind, "parallel") || str_is(g->kind, "optimizer") || str_is(g->kind, "settings");

@@ -378,9 +378,21 @@ void question_keep_generations(struct question *q) {
                     STR_ARG(said->path), STR_ARG(said->text));
 }
 
+static void keep_negatives(struct question *q) {
+    const struct str by = q->reading.negatives;
+    if (by.len == 0 || !keep_batch(q)) return;
+    str_list_format(q->arena, &q->notes,
+                    "%.*s: the batch stays, as its samples are each other's negatives: smaller "
+                    "ones that are accumulated are another training (--max-batch-size N tries "
+                    "other batches)",
+                    STR_ARG(by));
+}
+
 void question_keep_whole(struct question *q) {
     const struct str by = q->reading.unaccumulated;
-    if (by.len == 0 || q->plan.inference) return;
+    if (q->plan.inference) return;
+    keep_negatives(q);
+    if (by.len == 0) return;
     if (keep_batch(q))
         str_list_format(q->arena, &q->notes,
                         "%.*s: the batch stays, as the trainer refuses to accumulate with it "

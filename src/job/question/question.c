@@ -417,6 +417,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     struct question_options asked = *o;
     if (o->model || o->config || o->tape) arena_reserve();
     int rc = o->config ? read_config(q, &asked, why) : 0;
+    question_answered(q, o);
     if (rc == 0) rc = fill_plan(q, &asked, why);
     if (rc == 0) rc = question_store(q, o, why);
     if (rc == 0) rc = fill_sim(q, o, why);

@@ -13,6 +13,8 @@ void question_allocator(struct question *q);
 // the model is known, that they are, as a guard where no tape has them so.
 void question_frozen(struct question *q);
 void question_frozen_check(struct question *q);
+// Settings that are not counted, but that an option says are another, are none.
+void question_answered(struct question *q, const struct question_options *o);
 // Paged states of an optimizer are said where they may leave the GPU.
 void question_say_paged(struct question *q);
 // Of GRPO, where a config says how many completions are generated at a time: the batch stays.

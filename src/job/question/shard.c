@@ -363,6 +363,12 @@ int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct
     if (!o->gpus) return 0;
     if (*ret_gpu) return fail_set(why, FAIL_USAGE, "--gpus %s: beside --gpu %s", o->gpus, *ret_gpu);
     int64_t count = question_shard_count(&name);
+    if (str_find(name, STR("+")) >= 0 || str_find(name, STR(",")) >= 0) {
+        fail_set(why, FAIL_USAGE, "--gpus %s: one training over several kinds of GPU is not answered",
+                 o->gpus);
+        return fail_hint(why, "with one batch for all, the GPU with the least memory decides: ask "
+                              "for so many of it");
+    }
     if (count == 0) {
         fail_set(why, FAIL_USAGE, "--gpus %s: not NUMBERxNAME", o->gpus);
         return fail_hint(why, "for example --gpus 8xh100");

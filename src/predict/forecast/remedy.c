@@ -276,6 +276,14 @@ static struct str four_bits_cost(const struct plan *from, const struct plan *to,
     return is_torchao ? STR("needs torchao; weights are made anew in each pass") : str_of(cost);
 }
 
+// How the figure is asked for where GPUs share in another way: a name alone leaves open what stands
+// behind it.
+static struct str with_options(struct arena *a, const struct plan *from, const struct plan *to,
+                               struct str cost) {
+    if (str_equal(from->shard, to->shard)) return cost;
+    return str_format(a, "%s; the figure of --shard %s", str_z(a, cost), str_z(a, to->shard));
+}
+
 // Whether it runs in less than is needed now. One replay, where to find what it needs takes many.
 static bool saves(const struct forecast *changed, const struct forecast_card *card,
                   const struct forecast_tape *t, int64_t batch, int64_t needed_now) {
@@ -304,11 +312,13 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card,
     if (!saves(&changed, card, t, batch, needed_now)) return 0;
     int rc = forecast_at(&changed, card, batch, accumulation, &peak, NULL);
     if (rc < 0 || peak.needed_bytes >= needed_now) return rc < 0 ? rc : 0;
+    const struct str cost =
+        row->offload ? cost_of(&changed, card, t, plan.checkpointing && !f->plan.checkpointing,
+                               row->cost)
+                     : four_bits_cost(&f->plan, &plan, row->cost);
     *arena_push(f->arena, &list->items, &list->count, &list->capacity) = (struct forecast_remedy){
         .what = name_of(f->arena, &f->plan, &plan, row),
-        .cost = row->offload ? cost_of(&changed, card, t,
-                                       plan.checkpointing && !f->plan.checkpointing, row->cost)
-                             : four_bits_cost(&f->plan, &plan, row->cost),
+        .cost = with_options(f->arena, &f->plan, &changed.plan, cost),
         .plan = changed.plan,
         .needed_bytes = peak.needed_bytes,
         .saved_bytes = needed_now - peak.needed_bytes,

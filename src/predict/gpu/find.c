@@ -159,6 +159,19 @@ static bool has_alias(const struct gpu *g, const struct name *typed) {
     return false;
 }
 
+// An alias of it, without the series: "6000" of "rtx6000".
+static bool has_number(const struct gpu *g, const char *typed) {
+    struct str rest = g->aliases;
+    while (rest.p) {
+        const struct str alias = str_cut(&rest, ' ');
+        for (size_t i = 0; i < COUNT(series_words); i++)
+            if (str_starts(alias, str_of(series_words[i])) &&
+                str_is(str_slice(alias, (ptrdiff_t)strlen(series_words[i]), alias.len), typed))
+                return true;
+    }
+    return false;
+}
+
 // The typed core is the GPU's core with its memory behind it: "a10080gb".
 static bool is_core_with_memory(const struct gpu *g, const struct name *card, const char *typed) {
     size_t length = strlen(card->core);
@@ -203,6 +216,7 @@ static enum closeness compare(const struct gpu *g, const struct name *typed) {
     const char *theirs = skip_words(typed->core, series_words, COUNT(series_words));
     snprintf(card.core, sizeof card.core, "%s", mine);
     if (strcmp(card.core, theirs) == 0 || is_core_with_memory(g, &card, theirs)) return SAME_NUMBER;
+    if (has_number(g, theirs)) return SAME_NUMBER;
     return is_shorthand(g, card.core, theirs) ? SHORTHAND : NO_MATCH;
 }
 

@@ -136,7 +136,7 @@ int64_t plan_accumulation(int64_t effective, int64_t batch, int64_t ranks) {
 
 struct plan_batches plan_every_batch(struct arena *a, const struct plan_range *range) {
     int64_t least = range->least > 0 ? range->least : 1;
-    int64_t most = range->most > 0 ? range->most : 4096;
+    int64_t most = range->most > 0 ? range->most : PLAN_BATCH_MOST;
     int64_t multiple = range->multiple > 0 ? range->multiple : 4;
     struct plan_batches list = {0};
     if (most < least) return list;

@@ -235,6 +235,7 @@ struct config_reading {
     // reads, evaluation batches that stay as they are, …
     struct str_list warnings;
     struct str unaccumulated; // a setting with which the trainer takes no accumulation; empty: none
+    struct str negatives;     // one with which accumulation is another training; empty: none
     struct config_value alloc_conf; // a script's PYTORCH_CUDA_ALLOC_CONF; CONFIG_SPECIAL: not known
     struct str conflict; // what the trainer refuses, so that there is no training; empty: nothing
     // Devices that share each sample (tensor, pipeline, context and sequence parallel): ranks has

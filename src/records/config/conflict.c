@@ -107,6 +107,20 @@ static const struct match *switched_on(struct reader *r, const char *place, stru
     return s.type == CONFIG_BOOL && s.boolean ? &m->items[0] : NULL;
 }
 
+// A sample is told from the others of its micro-batch: of 64 samples in 32 steps each has one to be
+// told from, not 63. The table of dialects says so at the end of such a setting's name.
+static void find_negatives(struct reader *r) {
+    struct config_reading *to = r->reading;
+    for (ptrdiff_t i = 0; i < to->guard_count && to->negatives.len == 0; i++) {
+        const struct config_guard *g = &to->guards[i];
+        if (str_ends(g->what, STR("the batch as its negatives")))
+            to->negatives = g->value.len > 0
+                                ? str_format(r->arena, "%.*s: %.*s", STR_ARG(g->path),
+                                             STR_ARG(g->value))
+                                : g->path;
+    }
+}
+
 // Each refuses more than one micro-step where every layer is updated in the backward pass:
 // torchtune's recipes/full_finetune_single_device.py, LLaMA-Factory's train/trainer_utils.py,
 // transformers' trainer_optimizer.py.
@@ -121,6 +135,7 @@ void config_reader_unaccumulated(struct reader *r) {
     struct str *by = &r->reading->unaccumulated;
     struct matches m;
     if (r->options->inference) return;
+    find_negatives(r);
     for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
         const bool is_its = str_is(r->dialect->id, switches[i].dialect);
         const struct match *on = is_its ? switched_on(r, switches[i].place, &m) : NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which model, where one key does not say it: the models of an ensemble, and OpenMMLab's type with
-// the depth or size beside it, which is the backbone of a larger model unless that is a classifier.
+// the depth or size beside it, which is the backbone of a larger model unless that is a classifier;
+// and what stands around the backbone of a team's own config.
 #include "records/config/dialect_int.h"
 
 static void add_model(struct reader *r, const struct config_node *each, const char *const *keys) {
@@ -86,8 +87,37 @@ static void drop_template(struct reader *r) {
     v->text = (struct str){0};
 }
 
+// Of what sections and flat name beside a backbone: not the model itself or its
+// family again (ConvNeXt of convnext_base), and nothing of a model of texts, whose heads are guards
+// of their own.
+static bool is_around(const struct reader *r, const struct config_guard *g) {
+    const struct config_value *model = &r->reading->values[CONFIG_MODEL];
+    if (str_equal(g->path, model->path) || g->value.len == 0) return false;
+    // Where no model is named, it may itself be the one.
+    if (model->text.len == 0 && str_starts(g->what, STR("another model"))) return false;
+    if (r->reading->values[CONFIG_SEQUENCE_LENGTH].line > 0) return false;
+    for (ptrdiff_t i = 0; i + g->value.len <= model->text.len; i++)
+        if (str_equal_nocase(str_slice(model->text, i, i + g->value.len), g->value)) return false;
+    return true;
+}
+
+static void drop_not_around(struct reader *r) {
+    static const char *const teams[] = {"sections", "flat", NULL};
+    struct config_reading *to = r->reading;
+    ptrdiff_t kept = 0;
+    if (!r->dialect || !str_is_one_of(r->dialect->id, teams)) return;
+    for (ptrdiff_t i = 0; i < to->guard_count; i++) {
+        const struct config_guard *g = &to->guards[i];
+        const bool is_asked =
+            str_is(g->kind, "segmentation") && !str_ends(g->path, STR("encoder_name"));
+        if (!is_asked || is_around(r, g)) to->guards[kept++] = *g;
+    }
+    to->guard_count = kept;
+}
+
 void config_reader_model(struct reader *r, const struct dialect *every) {
     find_ensemble(r, every);
     find_backbone(r);
     drop_template(r);
+    drop_not_around(r);
 }

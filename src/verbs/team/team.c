@@ -73,7 +73,9 @@ static int find_cards(struct question *q, const struct team_options *o, struct q
                       struct fail *why) {
     if (!o->gpus) return own_cards(q, o, cards, why);
     if (str_is(str_of(o->gpus), "all")) return question_gpus_every(q, cards), 0;
-    return question_gpus_named(q, o->gpus, cards, why);
+    int rc = question_gpus_named(q, o->gpus, cards, why);
+    if (rc < 0 || cards->count > 0) return rc;
+    return fail_set(why, FAIL_USAGE, "--gpus %s: names no GPU", o->gpus);
 }
 
 // --- Predicted -----------------------------------------------------------------------------------
