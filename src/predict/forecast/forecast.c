@@ -317,8 +317,8 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
     const int64_t extra = forecast_extra(card, t);
     int64_t most = figures.scratch_bytes > figures.reserved_bytes ? figures.scratch_bytes
                                                                   : figures.reserved_bytes;
-    const enum forecast_verdict verdict = verdict_at(
-        f, t, batch, room(card, forecast_capacity(card), t), &figures.needed_bytes);
+    const enum forecast_verdict verdict =
+        verdict_at(f, t, batch, room(card, forecast_capacity(card), t), &figures.needed_bytes);
     *ret_peak = (struct forecast_peak){
         .allocated_bytes = figures.allocated_bytes + extra,
         .reserved_bytes = figures.reserved_bytes + extra,
