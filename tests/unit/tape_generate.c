@@ -67,6 +67,27 @@ static void completions_are_generated_before_a_step(void **state) {
     assert_int_equal(made.allocs[4].k, 0);
 }
 
+// Of 12 tokens a layer with a window of 6 keeps as many at the end, and the whole prompt before.
+static void a_window_is_kept_of_what_is_generated(void **state) {
+    (void)state;
+    struct tape_generation how = sizes;
+    ARENA_AUTO a = {0};
+    struct tape t, made;
+    assert_int_equal(tape_read(&a, STR("x.tape"), str_of(step), &t, NULL), 0);
+    how.windowed = 1;
+    how.window = 6;
+    tape_generate(&a, &t, &how, &made);
+    struct buf text = buf_new(&a);
+    tape_write(&made, &text);
+    assert_true(str_find(buf_str(&text), STR("a 3 0 80 temporary cat\n")) > 0);
+    assert_true(str_find(buf_str(&text), STR("a 14 0 96 temporary cat\nf 3\n")) > 0);
+    how.window = 13; // longer than all of them
+    tape_generate(&a, &t, &how, &made);
+    struct buf whole = buf_new(&a);
+    tape_write(&made, &whole);
+    assert_true(str_find(buf_str(&whole), STR("a 14 0 192 temporary cat\nf 3\n")) > 0);
+}
+
 static void a_reference_is_a_second_model(void **state) {
     (void)state;
     struct tape_generation how = sizes;
@@ -144,6 +165,7 @@ static void what_it_holds_is_what_generate_holds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(completions_are_generated_before_a_step),
+        cmocka_unit_test(a_window_is_kept_of_what_is_generated),
         cmocka_unit_test(a_reference_is_a_second_model),
         cmocka_unit_test(who_generates_alone_has_its_weights_and_no_step),
         cmocka_unit_test(what_it_holds_is_what_generate_holds),

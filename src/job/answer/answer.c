@@ -85,7 +85,7 @@ static void note_needless_sizes(const struct question *q, struct answer *answer)
     } sizes[] = {
         {asked->image_size, is->image_size, "the image size", "takes no images"},
         {asked->sequence_length, is->sequence_length, "the sequence length", "takes no sequences"},
-        {asked->target_length, is->target_length, "the target length",
+        {is->generates ? 0 : asked->target_length, is->target_length, "the target length",
          "generates no sequence of its own"}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         if (sizes[i].asked <= 0 || sizes[i].is > 0) continue;

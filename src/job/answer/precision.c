@@ -40,6 +40,8 @@ enum plan_precision answer_precision(const struct question *q, const struct gpu 
     if (q->precision_is_open) return best_precision(q, gpu);
     if (q->plan.generates && asked == PLAN_BF16 && !gpu->has_bf16 && !gpu->is_custom)
         return PLAN_FP16;
+    // Another one in the config alone, and the trainer refuses the two files.
+    if (q->reading.values[CONFIG_PRECISION].bound.len > 0) return asked;
     if (gpu->is_custom || !plan_precision_is_amp(asked)) return asked;
     // Frozen weights have two bytes also where that is no faster.
     if (!gpu->has_tensor_cores && q->plan.adapter.len == 0) return PLAN_FP32;
@@ -74,6 +76,13 @@ struct str answer_precision_note(const struct question *q, const struct gpu *gpu
     if (taken == PLAN_AMP_FP16 && overflows(q)) {
         return str_format(q->arena, ANSWER_OVERFLOWS "%.*s's loss becomes NaN; use %s",
                           STR_ARG(q->plan.model), gpu->has_bf16 ? "bf16" : "fp32");
+    }
+    const struct str bound = q->reading.values[CONFIG_PRECISION].bound;
+    if (answer_precision_is_emulated(taken, gpu) && bound.len > 0 && !q->precision_fixed) {
+        return str_format(q->arena,
+                          "bf16 is emulated on this GPU, and slow, and stays as it is: %.*s, and "
+                          "the trainer refuses another in the config alone; make it \"auto\"",
+                          STR_ARG(bound));
     }
     if (answer_precision_is_emulated(taken, gpu)) {
         return str_format(q->arena, "bf16 is emulated on this GPU, and slow: %s is what it has",

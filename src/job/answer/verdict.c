@@ -257,12 +257,30 @@ static struct str nothing_text(struct question *q, const struct answer *answer) 
     return str_of(_("Nothing that is known of this model makes it fit."));
 }
 
+// One sequence by a server, which holds it otherwise than generate does; empty: no more than that.
+static struct str server_text(const struct question *q, const struct answer *answer) {
+    const struct forecast_tape *t =
+        forecast_tape_known(&answer->forecast, answer->plan.batch, answer->plan.accumulation);
+    const struct forecast_card *card = &answer->card;
+    const int64_t bytes = t ? t->server_bytes : 0;
+    const double room = (double)card->gpu.usable_bytes * (1 - card->margin) -
+                        (double)(card->overhead.bytes + card->others_bytes);
+    if (bytes <= 0 || (double)bytes > room) return (struct str){0};
+    return str_format(q->arena,
+                      _(" A server with a paged cache (vLLM) has %s of weights and cache for one "
+                        "sequence."),
+                      unit_bytes(q->arena, bytes).p);
+}
+
 // What is enough, at most two of it: the remedies come with those that are enough first.
 static struct str remedy_text(struct question *q, const struct answer *answer) {
     struct buf text = buf_new(q->arena);
     if (!answer_is_counted(q, answer))
-        return str_of(_("Whether it fits is not known: trials say it (batchfit fit --config FILE "
-                        "-- COMMAND)."));
+        return str_format(
+            q->arena, "%s%.*s",
+            _("Whether it fits is not known: trials say it (batchfit fit --config FILE "
+              "-- COMMAND)."),
+            STR_ARG(server_text(q, answer)));
     const struct forecast_peak *peak = &answer->peak;
     int64_t beside = peak->overhead_bytes + answer->card.others_bytes;
     for (ptrdiff_t i = 0; i < 2; i++) {
@@ -272,7 +290,10 @@ static struct str remedy_text(struct question *q, const struct answer *answer) {
                    STR_ARG(answer_way_text(q->arena, r->what)),
                    unit_bytes(q->arena, r->needed_bytes + beside).p);
     }
-    if (text.count == 0) return nothing_text(q, answer);
+    const struct str server = server_text(q, answer);
+    if (text.count == 0)
+        return str_format(q->arena, "%.*s%.*s", STR_ARG(nothing_text(q, answer)), STR_ARG(server));
+    if (server.len > 0) buf_format(&text, ".%.*s", STR_ARG(server));
     return str_format(q->arena, _("What fits: %.*s"), STR_ARG(buf_str(&text)));
 }
 

@@ -136,9 +136,12 @@ static struct str recording_of(const struct question *q, const struct found *f) 
 
 // Weights in few bits are a training's where an adapter is over them and the plan has a word for
 // them; else they are not modelled, which the config's own words may have said already.
+// MXFP4 cannot be trained: it is made 16 bits before (transformers 5.23.0, quantizer_mxfp4.py,
+// is_trainable).
 static void take_quant(struct question *q, const struct found *f) {
     struct str quant = f->shape.quant;
     if (quant.len == 0 || q->plan.quant.len > 0) return;
+    if (str_is(quant, "MXFP4") && !q->plan.inference) return;
     if (q->plan.adapter.len > 0 && str_is_one_of(quant, plan_quants)) {
         q->plan.quant = quant;
         str_list_format(q->arena, &q->notes, "%.*s has weights in %.*s: counted so",
@@ -249,7 +252,12 @@ static int take_name(struct question *q, struct str model, bool is_optional, str
     struct str path;
     if (str_find(model, STR("/")) < 0) return 0;
     int rc = shape_load(a, &shapes, why);
-    if (rc < 0 || shape_find(&shapes, model)) return rc;
+    const struct shape *known = rc < 0 ? NULL : shape_find(&shapes, model);
+    if (known) {
+        f.shape = *known;
+        take_quant(q, &f);
+    }
+    if (rc < 0 || known) return rc;
     if (shape_is_id(model) && shape_cached(a, model, &path))
         return take_file(q, model, path, "is in the Hugging Face cache", is_optional, why);
     const struct shape *original = namesake(&shapes, model, &f.shape);

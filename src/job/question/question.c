@@ -220,19 +220,33 @@ static int take_optimizer(struct question *q, const char *option, struct fail *w
     return 0;
 }
 
+// A config without training that says no precision: a language model writes on as it is published,
+// which is not known before its shape is.
+static bool leaves_precision(const struct question *q) {
+    const struct config_value *v = &q->reading.values[CONFIG_PRECISION];
+    return q->plan.generates && q->reading.inference.len > 0 && (v->assumed || v->text.len == 0);
+}
+
+static bool has_open_adapter(const struct question *q) {
+    return q->plan.adapter.len > 0 && q->reading.values[CONFIG_PRECISION].type == CONFIG_ABSENT;
+}
+
+static void say_open_precision(struct question *q, bool is_taken) {
+    const bool is_absent = q->reading.values[CONFIG_PRECISION].type == CONFIG_ABSENT;
+    say_default(q, CONFIG_PRECISION);
+    if (is_taken && q->has_config && is_absent && !q->is_decided)
+        question_say(q,
+                     "the precision is not in the config: counted as %s, %s; --precision sets it",
+                     plan_precision_name(q->plan.precision),
+                     has_open_adapter(q) ? "as adapters are trained" : "PyTorch's default");
+}
+
 // What a config leaves open is PyTorch's default, but nobody trains an adapter in fp32 unsaid.
 static void take_open_precision(struct question *q) {
     struct plan *p = &q->plan;
-    const struct config_value *v = &q->reading.values[CONFIG_PRECISION];
-    const bool is_absent = v->type == CONFIG_ABSENT, is_adapter = p->adapter.len > 0 && is_absent;
-    say_default(q, CONFIG_PRECISION);
-    if (p->precision) return;
-    p->precision = is_adapter ? question_adapter_precision(p) : PLAN_FP32;
-    if (q->has_config && is_absent && !q->is_decided)
-        question_say(q,
-                     "the precision is not in the config: counted as %s, %s; --precision sets it",
-                     plan_precision_name(p->precision),
-                     is_adapter ? "as adapters are trained" : "PyTorch's default");
+    const bool is_taken = !p->precision;
+    if (is_taken) p->precision = has_open_adapter(q) ? question_adapter_precision(p) : PLAN_FP32;
+    if (!leaves_precision(q)) say_open_precision(q, is_taken);
 }
 
 static int take_precision(struct question *q, const char *spelled, struct fail *why) {
@@ -271,7 +285,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
         .compile = o->compile,
         .ema = o->ema,
         .inference = o->inference,
-        .generates = o->inference && q->reading.inference.len == 0, // asked for, not found
+        .generates = p->generates,
         .layout = o->channels_last ? STR("nhwc") : (struct str){0},
     };
     take_number(q, CONFIG_IMAGE_SIZE, &p->image_size);
@@ -377,10 +391,14 @@ static int fill_sim(struct question *q, const struct question_options *o, struct
 // Where nobody says a precision, a language model trains as it is published: in bf16; others as
 // suits the GPU. A command of trials says it itself.
 static void take_unsaid_precision(struct question *q, const struct question_options *o) {
-    bool is_said = o->precision || o->tape || o->config;
+    const bool is_left = leaves_precision(q);
+    bool is_said = o->precision || o->tape || (o->config && !is_left);
     if (is_said || q->plan.adapter.len > 0) return;
     q->precision_is_open = !o->is_measured && !q->plan.inference;
-    if (!question_is_of_bf16(q)) return;
+    if (!question_is_of_bf16(q)) {
+        if (is_left) say_open_precision(q, true);
+        return;
+    }
     q->precision_is_open = false;
     bool is_fsdp = plan_fsdp(q->plan.shard) > 0 || plan_is_titan(q->plan.shard);
     bool is_whole = q->plan.shard.len == 0 || plan_is_tune(q->plan.shard);
@@ -418,6 +436,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (o->model || o->config || o->tape) arena_reserve();
     int rc = o->config ? read_config(q, &asked, why) : 0;
     question_answered(q, o);
+    q->plan.generates = o->inference; // asked for: a config that is found to be one may evaluate
     if (rc == 0) rc = fill_plan(q, &asked, why);
     if (rc == 0) rc = question_store(q, o, why);
     if (rc == 0) rc = fill_sim(q, o, why);

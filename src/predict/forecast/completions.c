@@ -78,6 +78,8 @@ struct tape_generation forecast_generation(const struct plan *p, const struct sh
         .cached = shape_kv_heads(s) * s->head_dim,
         .prompt = tokens - completion,
         .completion = completion,
+        .window = shape_window(s),
+        .windowed = shape_windowed_layers(s),
         .bytes = is_fp32 ? 4 : 2,
         .held = is_fp32 || p->quant.len > 0 || (is_autocast && p->adapter.len == 0) ? 4 : 2,
         .is_autocast = is_autocast,
@@ -102,53 +104,79 @@ struct plan forecast_trained(const struct plan *p) {
 enum { PAGE = 16 }; // tokens of a block of vLLM's cache on a GPU (vllm/config/cache.py, block_size)
 
 // Bits of a stored weight: bitsandbytes has a scale of 32 bits for 64 weights, quantised again one
-// of 8 and little more; AWQ and GPTQ one of 16 and a zero for a group, mostly of 128.
-static double stored_bits(struct str quant) {
-    static const struct {
-        const char *name;
-        double bits;
-    } known[] = {{"nf4", 4.5}, {"fp4", 4.5}, {"nf4-dq", 4.13}, {"8-bit weights", 8}, {"fp8", 8}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (str_is(quant, known[i].name)) return known[i].bits;
+// of 8 and little more; MXFP4 one of 8 for 32 (of experts alone: transformers 5.23.0,
+// integrations/mxfp4.py); AWQ and GPTQ one of 16 and a zero for a group, mostly of 128.
+static const struct stored {
+    const char *name;
+    double bits;
+    bool is_of_experts;
+} known_stored[] = {{"nf4", 4.5, false}, {"fp4", 4.5, false},         {"nf4-dq", 4.13, false},
+                    {"fp8", 8, false},   {"8-bit weights", 8, false}, {"MXFP4", 4.25, true}};
+
+static struct stored stored_of(struct str quant) {
+    for (size_t i = 0; i < sizeof known_stored / sizeof *known_stored; i++)
+        if (str_is(quant, known_stored[i].name)) return known_stored[i];
     struct str rest = quant;
     str_cut(&rest, ',');
     struct str words = str_trim(rest), number = str_cut(&words, ' ');
     int64_t bits = 0;
-    return str_is(words, "bits") && str_to_i64(number, &bits) && bits > 0 && bits < 16
-               ? (double)bits + (16.0 + (double)bits) / 128
-               : 0;
+    bool is_said = str_is(words, "bits") && str_to_i64(number, &bits) && bits > 0 && bits < 16;
+    return (struct stored){.bits = is_said ? (double)bits + (16.0 + (double)bits) / 128 : 0};
 }
 
-// Matrices of layers are stored so, the embedding and the head are not.
+// Matrices of layers are stored so, the embedding and the head are not; or only those of experts.
+// 0: not known.
+static int64_t stored_bytes(const struct shape *s) {
+    const struct stored how = stored_of(s->quant);
+    const int64_t inner = s->expert_intermediate > 0 ? s->expert_intermediate : s->intermediate;
+    const int64_t words = (s->tied ? 1 : 2) * s->vocabulary * s->hidden,
+                  experts = s->layers * s->experts * 3 * s->hidden * inner;
+    const int64_t plain = how.is_of_experts ? s->parameters - experts : words;
+    if (how.bits <= 0 || plain < 0 || s->parameters <= plain) return 0;
+    return (int64_t)((double)(s->parameters - plain) * how.bits / 8 + (double)plain * 2);
+}
+
 static struct str weights_text(struct forecast *f, const struct shape *s, int64_t whole) {
     struct arena *a = f->arena;
-    const double bits = stored_bits(s->quant);
-    const int64_t plain = (s->tied ? 1 : 2) * s->vocabulary * s->hidden;
+    const int64_t bytes = stored_bytes(s);
     struct str text = unit_bytes(a, whole);
     if (s->quant.len == 0) return text;
-    if (bits <= 0 || s->parameters <= plain)
-        return str_format(a, "less than %.*s (%.*s)", STR_ARG(text), STR_ARG(s->quant));
-    double bytes = (double)(s->parameters - plain) * bits / 8 + (double)plain * 2;
-    return str_format(a, "about %.*s (%.*s)", STR_ARG(unit_bytes(a, (int64_t)bytes)),
-                      STR_ARG(s->quant));
+    if (bytes <= 0) return str_format(a, "less than %.*s (%.*s)", STR_ARG(text), STR_ARG(s->quant));
+    return str_format(a, "about %.*s (%.*s)", STR_ARG(unit_bytes(a, bytes)), STR_ARG(s->quant));
+}
+
+static int64_t pages_of(int64_t tokens) {
+    return (tokens + PAGE - 1) / PAGE;
 }
 
 // What a server with a paged cache makes of the same sizes: blocks of keys and values of all
-// layers.
+// layers. Of a layer with a window it frees those before it (vllm/v1/core/single_type_kv_cache_
+// manager.py, SlidingWindowManager), which may begin within a block.
 static void note_server(struct forecast *f, const struct tape_generation *g, const struct shape *s,
                         struct forecast_tape *t) {
-    const int64_t token = 2 * g->layers * g->cached * g->held, tokens = g->prompt + g->completion;
-    const int64_t pages = (tokens + PAGE - 1) / PAGE;
+    struct arena *a = f->arena;
+    const int64_t page = PAGE * 2 * g->cached * g->held, tokens = g->prompt + g->completion;
+    const int64_t all = pages_of(tokens), weights = standing_bytes(t->tape);
+    int64_t in_window = pages_of(g->window) + 1;
+    if (in_window > all || g->windowed == 0) in_window = all;
+    const int64_t bytes = page * ((g->layers - g->windowed) * all + g->windowed * in_window);
+    struct str windowed =
+        in_window == all
+            ? (struct str){0}
+            : str_format(a, "; %lld of %lld layers keep %lld blocks, the window",
+                         (long long)g->windowed, (long long)g->layers, (long long)in_window);
+    t->server_bytes = bytes + (s->quant.len > 0 ? stored_bytes(s) : weights);
+    if (s->quant.len > 0 && stored_bytes(s) == 0) t->server_bytes = 0;
     str_list_format(
-        f->arena, &t->notes,
+        a, &t->notes,
         "a server with a paged cache (vLLM): %.*s of weights, and %.*s for each sequence of "
-        "%lld tokens (%lld blocks of %d tokens, %.*s each) in what its share of the GPU "
+        "%lld tokens (%lld blocks of %d tokens, %.*s each%.*s) in what its share of the GPU "
         "(gpu_memory_utilization) leaves beside its own passes; over N GPUs with tensor "
         "parallelism "
         "each has an Nth of both (of keys and values no less than one of %lld heads)",
-        STR_ARG(weights_text(f, s, standing_bytes(t->tape))),
-        STR_ARG(unit_bytes(f->arena, pages * PAGE * token)), (long long)tokens, (long long)pages,
-        PAGE, STR_ARG(unit_bytes(f->arena, PAGE * token)), (long long)shape_kv_heads(s));
+        STR_ARG(weights_text(f, s, weights)), STR_ARG(unit_bytes(a, bytes)), (long long)tokens,
+        (long long)all, PAGE, STR_ARG(unit_bytes(a, g->layers * page)), STR_ARG(windowed),
+        (long long)shape_kv_heads(s));
 }
 
 // A prompt that stands alone or has the others' length has none (transformers 5.23, sdpa).
@@ -171,12 +199,12 @@ void forecast_note_generator(struct forecast *f, const struct plan *p, const str
         "and what is sampled are counted; gaps that the growing cache leaves are not",
         (long long)g.completion, (long long)g.prompt,
         p->target_length > 0 ? "" : " (assumed: --target-len)");
-    const int64_t window = shape_window(s);
-    if (window > 0 && window < g.prompt + g.completion)
+    if (g.windowed > 0 && g.window < g.prompt + g.completion)
         str_list_format(
             f->arena, &t->notes,
-            "layers that look at %lld tokens keep no more of them: less than is counted",
-            (long long)window);
+            "%lld of %lld layers look at %lld tokens: their cache holds the whole prompt until the "
+            "first token is there, as transformers has it, and then the window",
+            (long long)g.windowed, (long long)g.layers, (long long)g.window);
     note_mask(f, g.prompt, t);
     note_server(f, &g, s, t);
 }

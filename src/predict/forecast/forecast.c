@@ -233,13 +233,19 @@ struct forecast_rules forecast_rules_of(const struct tape *t) {
     return rules;
 }
 
+// Of a large tape *needed is a capacity that does with one just below it that fails, and others
+// farther below may do (sim_need): what is seen to run needs no more than where it runs.
 static enum forecast_verdict verdict_at(const struct forecast *f, struct forecast_tape *t,
-                                        int64_t batch, int64_t capacity) {
+                                        int64_t batch, int64_t capacity, int64_t *needed) {
     enum forecast_verdict verdict = FORECAST_FITS;
     for (int i = 0; i < SHORTFALLS; i++) {
-        int64_t least = (int64_t)((double)capacity * (1 - shortfalls[i]));
-        if (forecast_runs(t->loaded, batch, f->plan.classes, least)) continue;
-        verdict = shortfalls[i] > 0 ? FORECAST_AT_RISK : FORECAST_OOM;
+        const int64_t least = (int64_t)((double)capacity * (1 - shortfalls[i]));
+        if (!forecast_runs(t->loaded, batch, f->plan.classes, least)) {
+            verdict = shortfalls[i] > 0 ? FORECAST_AT_RISK : FORECAST_OOM;
+            continue;
+        }
+        const int64_t from = forecast_runs_from(t->loaded, batch, f->plan.classes, least);
+        if (from < *needed) *needed = from;
     }
     return verdict;
 }
@@ -311,6 +317,8 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
     const int64_t extra = forecast_extra(card, t);
     int64_t most = figures.scratch_bytes > figures.reserved_bytes ? figures.scratch_bytes
                                                                   : figures.reserved_bytes;
+    const enum forecast_verdict verdict =
+        verdict_at(f, t, batch, room(card, forecast_capacity(card), t), &figures.needed_bytes);
     *ret_peak = (struct forecast_peak){
         .allocated_bytes = figures.allocated_bytes + extra,
         .reserved_bytes = figures.reserved_bytes + extra,
@@ -318,7 +326,7 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
         .needed_is_exact = figures.needed_is_exact,
         .overhead_bytes = card->overhead.bytes,
         .upper_bytes = (int64_t)((double)(most + extra) * (1 + errs)) + card->overhead.high_bytes,
-        .verdict = verdict_at(f, t, batch, room(card, forecast_capacity(card), t)),
+        .verdict = verdict,
     };
     if (!host_has_room(f, card, t)) ret_peak->verdict = FORECAST_OOM;
     correct(card, ret_peak);

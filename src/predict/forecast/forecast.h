@@ -87,6 +87,8 @@ struct forecast_tape {
     struct forecast_loaded *loaded;
     int64_t extra_bytes;     // resident bytes that this tape lacks (see the notes), on any GPU
     int64_t workspace_bytes; // that it lacks besides where cuBLAS takes more (forecast_extra)
+    int64_t server_bytes;    // weights and one sequence, where a server with a paged cache has them
+                             // instead of transformers; 0: not known, or a training
     struct str_list notes;   // where the tape differs from the plan, and what that means
     bool is_upper_bound;     // one that needs more stands in
     bool is_larger;          // of a larger image or a longer sequence

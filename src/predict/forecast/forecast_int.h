@@ -25,6 +25,9 @@ struct sim *forecast_loaded_sim(const struct forecast_loaded *loaded);
 // Does it run in that capacity? Answered without a replay where an earlier one tells.
 bool forecast_runs(struct forecast_loaded *loaded, int64_t batch, int64_t classes,
                    int64_t capacity_bytes);
+// The least capacity from which on a run in that one is known to have the same course.
+int64_t forecast_runs_from(const struct forecast_loaded *loaded, int64_t batch, int64_t classes,
+                           int64_t capacity_bytes);
 int32_t forecast_need_replays(const struct tape *t);
 struct forecast_figures forecast_figures(struct forecast_loaded *loaded, int64_t batch,
                                          int64_t classes);

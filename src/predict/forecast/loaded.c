@@ -312,6 +312,16 @@ bool forecast_runs(struct forecast_loaded *l, int64_t batch, int64_t classes, in
     return !r.oom;
 }
 
+int64_t forecast_runs_from(const struct forecast_loaded *l, int64_t batch, int64_t classes,
+                           int64_t capacity) {
+    for (int i = 0; i < KEPT; i++) {
+        const struct outcome *o = &l->outcomes[i];
+        bool same = o->batch == batch && o->classes == classes && !o->oom;
+        if (same && capacity >= o->from_bytes && capacity < o->below_bytes) return o->from_bytes;
+    }
+    return capacity;
+}
+
 int32_t forecast_need_replays(const struct tape *t) {
     return t->event_count > LARGE_EVENTS ? LARGE_NEED_REPLAYS : NEED_REPLAYS;
 }

@@ -3,6 +3,8 @@
 #include "base/json.h"
 #include "predict/shape/shape_int.h"
 
+#include <string.h>
+
 #include <math.h>
 
 struct reader {
@@ -129,6 +131,7 @@ static void put(struct arena *a, json_t *object, struct str path, json_t *value)
 // What a shape of the table would have in `more`: a window below the sequence makes a mask.
 static struct str read_more(const struct reader *r) {
     static const char *const paths[] = {"sliding_window",    "text_config.sliding_window",
+                                        "layer_types",       "text_config.layer_types",
                                         "feed_forward_proj", "vision_config",
                                         "type_vocab_size",   "attention_bias",
                                         "mlp_bias",          "word_embed_proj_dim"};
@@ -158,6 +161,7 @@ static struct str read_quant(const struct reader *r) {
     const json_t *how = json_object_get(r->config, "quantization_config");
     struct str method = how ? json_text_at(a, how, "quant_method") : (struct str){0};
     if (!json_is_object(how)) return (struct str){0};
+    if (str_is(method, "mxfp4")) return STR("MXFP4"); // of experts; nothing else is said
     bool is_bitsandbytes = method.len == 0 || str_is(method, "bitsandbytes");
     if (is_bitsandbytes && json_is_true(json_object_get(how, "load_in_8bit")))
         return STR("8-bit weights");
@@ -225,24 +229,56 @@ int shape_read(const struct shape_table *t, struct str where, struct str text, s
     return rc;
 }
 
-int64_t shape_window(const struct shape *s) {
-    // What the families' configuration classes have; those of other families have a switch, off.
-    static const struct {
-        const char *type;
-        int64_t window;
-    } windows[] = {{"mistral", 4096}, {"gemma2", 4096}, {"gemma3_text", 4096},
-                   {"gemma3", 4096},  {"phi3", 0},      {"mixtral", 0},
-                   {"starcoder2", 0}, {"olmo3", 4096},  {"cohere2", 4096}};
+// What the families' configuration classes have (transformers 5.23.0); those of other families have
+// a switch, off. Of so many layers that come in turn the last looks at all tokens: 0: none does.
+static const struct windowed {
+    const char *type;
+    int64_t window, cycle;
+} windows[] = {{"mistral", 4096, 0}, {"gemma2", 4096, 2}, {"gemma3_text", 4096, 6},
+               {"gemma3", 4096, 6},  {"phi3", 0, 0},      {"mixtral", 0, 0},
+               {"starcoder2", 0, 0}, {"olmo3", 4096, 4},  {"cohere2", 4096, 4},
+               {"gpt_oss", 128, 2}};
+
+static const struct windowed *windowed_of(const struct shape *s) {
     size_t i = 0, count = sizeof windows / sizeof *windows;
     while (i < count && !str_is(s->type, windows[i].type)) i++;
-    if (i == count) return 0;
-    int64_t window = windows[i].window;
-    json_t *more = json_loadb(s->more.p ? s->more.p : "", (size_t)s->more.len, 0, NULL);
+    return i < count ? &windows[i] : NULL;
+}
+
+// What a config.json says of its text model beside the sizes; the object is the caller's.
+static const json_t *said_of(const json_t *more, const char *key) {
     const json_t *of_text = json_object_get(more, "text_config");
-    const json_t *said = json_object_get(of_text ? of_text : more, "sliding_window");
+    return json_object_get(of_text ? of_text : more, key);
+}
+
+static json_t *more_of(const struct shape *s) {
+    return json_loadb(s->more.p ? s->more.p : "", (size_t)s->more.len, 0, NULL);
+}
+
+int64_t shape_window(const struct shape *s) {
+    const struct windowed *usual = windowed_of(s);
+    if (!usual) return 0;
+    json_t *more = more_of(s);
+    const json_t *said = said_of(more, "sliding_window");
+    int64_t window = usual->window;
     if (said) window = json_is_number(said) ? (int64_t)json_number_value(said) : 0;
     json_decref(more);
     return window;
+}
+
+int64_t shape_windowed_layers(const struct shape *s) {
+    const struct windowed *usual = windowed_of(s);
+    if (shape_window(s) <= 0) return 0;
+    json_t *more = more_of(s);
+    const json_t *types = said_of(more, "layer_types");
+    int64_t count = usual->cycle > 0 ? s->layers - s->layers / usual->cycle : s->layers;
+    if (json_is_array(types)) count = 0;
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        if (type && strcmp(type, "sliding_attention") == 0) count++;
+    }
+    json_decref(more);
+    return count < s->layers ? count : s->layers;
 }
 
 struct str shape_config(const struct shape_table *t, const struct shape *s) {

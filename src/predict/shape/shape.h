@@ -68,6 +68,7 @@ bool shape_is_alike(const struct shape *a, const struct shape *b);
 
 // From how many tokens on attention looks at a window only; 0: never, or the family has none.
 int64_t shape_window(const struct shape *s);
+int64_t shape_windowed_layers(const struct shape *s); // that do; 0: there is no window
 // The heads of keys and values, which are all where a family has no number of them.
 int64_t shape_kv_heads(const struct shape *s);
 // Its linear layers but the head, separated by commas, in a layer's order; empty: not known.

@@ -95,6 +95,11 @@ static int read_families(struct arena *a, struct shape_files *files, struct fail
     return rc;
 }
 
+// Families whose models are published in few bits, though they are trained in 16.
+static struct str published_in(struct str type) {
+    return str_is(type, "gpt_oss") ? STR("MXFP4") : (struct str){0};
+}
+
 static int read_row(const struct shape_table *table, struct shape_row *row, struct fail *why) {
     struct tsv *t = &table->files->rows;
     struct shape *s = arena_new(table->arena, struct shape, 1);
@@ -111,6 +116,7 @@ static int read_row(const struct shape_table *table, struct shape_row *row, stru
     s->tower = f->tower;
     s->tied = str_is(tsv_cell(t, "tied"), "1");
     s->more = tsv_cell(t, "more");
+    s->quant = published_in(s->type);
     s->source = tsv_cell(t, "source");
     rc = read_number(t, "parameters", INT64_MAX, &s->parameters, why);
     for (int i = 0; rc == 0 && i < SHAPE_SIZES; i++)
@@ -257,7 +263,7 @@ const struct shape *shape_find_copy(const struct shape_table *t, struct str name
     if (!found) return NULL;
     *ret = *found;
     ret->ids = id;
-    ret->quant = str_of(copies[i].quant);
+    if (copies[i].ending) ret->quant = str_of(copies[i].quant);
     return found;
 }
 

@@ -70,9 +70,15 @@ static int32_t put_cast(struct maker *m, int64_t bytes) {
         m->to, (struct tape_alloc){.c = bytes, .tag = TAPE_CAST, .op = m->first_op + COPY});
 }
 
+// Tokens that keys, or values, of a layer are kept of at the end.
+static int64_t kept(const struct tape_generation *g, int64_t i) {
+    const int64_t tokens = g->prompt + g->completion;
+    return i < 2 * g->windowed && g->window < tokens ? g->window : tokens;
+}
+
 static void generate(struct maker *m) {
     const struct tape_generation *g = m->how;
-    const int64_t token = g->cached * g->held, tokens = g->prompt + g->completion;
+    const int64_t token = g->cached * g->held;
     int64_t of_head = g->vocabulary * g->hidden * g->bytes; // the last that is made
     if (of_head > m->casts) of_head = 0;
     int32_t casts = put_cast(m, m->casts - of_head), made = put_cast(m, g->whole * g->bytes);
@@ -80,11 +86,11 @@ static void generate(struct maker *m) {
     pass_over_prompts(m);
     int32_t scores = put(m, SAMPLE, g->vocabulary * SCORES_BYTES);
     for (int64_t i = 0; i < 2 * g->layers; i++) {
-        int32_t longer = put(m, CACHE, tokens * token);
+        int32_t longer = put(m, CACHE, kept(g, i) * token);
         tape_drop(m->to, m->cache[i]);
         m->cache[i] = longer;
     }
-    tape_drop(m->to, put(m, CACHE, tokens * token));
+    tape_drop(m->to, put(m, CACHE, kept(g, 2 * g->layers - 1) * token));
     int32_t head = put_cast(m, of_head);
     tape_drop(m->to, put(m, SAMPLE, g->vocabulary * g->bytes));
     tape_drop(m->to, head);

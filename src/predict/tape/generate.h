@@ -11,6 +11,7 @@ struct tape_generation {
     int64_t layers, hidden, ffn, vocabulary;
     int64_t cached;             // keys of one token in one layer, as many as values
     int64_t prompt, completion; //
+    int64_t window, windowed;   // layers that keep so many tokens of a sequence only; 0: none
     int64_t bytes;              // of an element that is computed with
     int64_t held;               // … of the cache and of hidden states, which are in the weights'
                                 // type under autocast: keys are turned by factors in that type, and
@@ -26,11 +27,13 @@ struct tape_generation {
 // The tape of a step of GRPO with these, or of a model that generates. How the cache grows is taken
 // as one move from the prompt to the end, a copy at a time, and that of the last token
 // (transformers/cache_utils.py, DynamicLayer.update; where autocast makes both of a layer's keys
-// and values half as long, they are as much); what a pass over the prompts takes is a gated
-// feed-forward part's (modeling_llama.py, LlamaMLP) beside a mask of the prompts. The scores of the
-// token before are held while the next is computed (generation/utils.py, _sample). Against
-// transformers 5 on the CPU, counted by storages: within 3 % (tests/unit/tape_generate.c). How the
-// pieces of a cache that grew token by token lie is not known, so what is cached is given back: the
-// step is laid out as without it.
+// and values half as long, they are as much). A layer with a window holds the whole prompt until
+// the next token is there, by a view of it (DynamicSlidingWindowLayer.update; seen so by storages
+// on the CPU), and then the window. What a pass over the prompts takes is a gated feed-forward
+// part's (modeling_llama.py, LlamaMLP) beside a mask of the prompts. The scores of the token before
+// are held while the next is computed (generation/utils.py, _sample). Against transformers 5 on the
+// CPU, counted by storages: within 3 % (tests/unit/tape_generate.c). How the pieces of a cache that
+// grew token by token lie is not known, so what is cached is given back: the step is laid out as
+// without it.
 void tape_generate(struct arena *a, const struct tape *t, const struct tape_generation *how,
                    struct tape *ret);

@@ -114,6 +114,9 @@ struct config_value {
     struct str spelled;
     bool assumed;       // not in the file; the figures are the trainer's documented default
     struct str refusal; // why this key must not be written as things are; empty: it may
+    // Precision only: where the same stands in a file that is not written, and that the trainer
+    // compares ("ds.json:3: bf16.enabled = true"); empty: nowhere.
+    struct str bound;
 };
 
 // The value at a path, merge keys and aliases followed. ABSENT is not an error; a path that cannot

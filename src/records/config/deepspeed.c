@@ -66,12 +66,14 @@ static void compare_total(struct reader *r, struct config_node *file) {
 static void compare_precision(struct reader *r, struct config_node *file, const char *section,
                               const char *type) {
     struct config_node *map = item(file, section), *n = map ? item(map, "enabled") : NULL;
-    const struct config_value *v = &r->reading->values[CONFIG_PRECISION];
+    struct config_value *v = &r->reading->values[CONFIG_PRECISION];
     if (!n || config_scalar_read(r->config, n).type != CONFIG_BOOL || v->word.len == 0) return;
     const bool theirs = config_scalar_read(r->config, n).boolean;
     const bool ours = str_ends(v->word, str_of(type));
-    if (theirs == ours || str_is(v->text, "auto")) return;
     const struct str place = config_node_place(r->arena, r->config, n);
+    if (theirs && ours)
+        v->bound = str_format(r->arena, "%.*s: %s.enabled = true", STR_ARG(place), section);
+    if (theirs == ours || str_is(v->text, "auto")) return;
     config_reader_refuse(
         r, "%.*s: %s.enabled = %s, but precision is %.*s: the trainer refuses the two",
         STR_ARG(place), section, theirs ? "true" : "false", STR_ARG(v->word));
