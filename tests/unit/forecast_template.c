@@ -251,6 +251,37 @@ static void cublas_takes_more_on_newer_gpus(void **state) {
     }
 }
 
+// Below compute capability 8.0 no fused kernel takes bf16, nor fp16 where heads share keys and
+// values; what is eager anyway stays.
+static void scores_are_counted_where_no_kernel_is_fused(void **state) {
+    (void)state;
+    static const struct {
+        const char *model;
+        enum plan_precision precision;
+        bool lacks_flash, has_scores;
+    } cases[] = {
+        {"meta-llama/Llama-3.1-8B", PLAN_AMP_FP16, true, true},
+        {"meta-llama/Llama-3.1-8B", PLAN_AMP_FP16, false, false},
+        {"meta-llama/Llama-2-7b-hf", PLAN_AMP_FP16, true, false},
+        {"meta-llama/Llama-2-7b-hf", PLAN_AMP_BF16, true, true},
+        {"openai-community/gpt2", PLAN_AMP_FP16, true, false},
+        {"google/gemma-2-2b", PLAN_AMP_BF16, true, false},
+    };
+    ARENA_AUTO a = {0};
+    struct forecast_cache cache = cache_of(&a);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan plan = plan_of(cases[i].model);
+        struct forecast f;
+        plan.precision = cases[i].precision;
+        plan.lacks_flash = cases[i].lacks_flash;
+        const struct forecast_tape *t = filled(&cache, &plan, &f, 2);
+        bool has_scores = false;
+        for (ptrdiff_t k = 0; k < t->notes.count; k++)
+            has_scores |= str_starts(t->notes.items[k], STR(FORECAST_SCORES));
+        assert_int_equal(has_scores, cases[i].has_scores);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_plan_chooses),
@@ -261,6 +292,7 @@ int main(void) {
         cmocka_unit_test(a_shape_is_no_model_of_another_family),
         cmocka_unit_test(accumulation_keeps_the_gradients),
         cmocka_unit_test(cublas_takes_more_on_newer_gpus),
+        cmocka_unit_test(scores_are_counted_where_no_kernel_is_fused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -147,9 +147,20 @@ bool answer_stands_in(const struct answer *answer) {
 }
 
 static const char *verdict_basis(const struct question *q, const struct answer *answer) {
-    if (question_not_modelled(q).len > 0) return "not_modelled";
+    if (question_not_modelled(q).len > 0 || !answer_has_all(q, answer)) return "not_modelled";
     if (answer_open_size(q, answer)) return "assumed_size";
     return answer_stands_in(answer) ? "stand_in" : "counted";
+}
+
+int answer_open_on(struct question *q, const struct gpu *gpu, struct plan *plan,
+                   struct forecast *ret_forecast, struct fail *why) {
+    plan->precision = answer_precision(q, gpu);
+    plan->lacks_flash = !gpu_has(gpu, GPU_FLASH);
+    if (!gpu_has(gpu, GPU_TRITON)) plan->lacks |= PLAN_LACKS_LIGER;
+    int rc = forecast_open(&q->tape_cache, plan, ret_forecast, why);
+    if (rc == 0 || !q->precision_is_open || plan->precision == q->plan.precision) return rc;
+    plan->precision = q->plan.precision;
+    return forecast_open(&q->tape_cache, plan, ret_forecast, why);
 }
 
 static int open_answer(struct question *q, const struct forecast_card *card, struct answer *answer,
@@ -158,14 +169,11 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
     // Others may hold more than that: then nothing is left, which is not less than nothing.
     *answer =
         (struct answer){.card = *card, .plan = q->plan, .budget_bytes = budget > 0 ? budget : 0};
-    answer->plan.precision = answer_precision(q, &card->gpu);
     answer->plan.accumulation = 1;
-    int rc = forecast_open(&q->tape_cache, &answer->plan, &answer->forecast, why);
-    if (rc < 0 && q->precision_is_open && answer->plan.precision != q->plan.precision) {
-        answer->plan.precision = q->plan.precision;
-        rc = forecast_open(&q->tape_cache, &answer->plan, &answer->forecast, why);
-    }
+    int rc = answer_open_on(q, &card->gpu, &answer->plan, &answer->forecast, why);
     if (rc < 0) return rc;
+    const struct str lacks = answer_lacks(q, answer, NULL);
+    if (lacks.len > 0) str_list_add(q->arena, &answer->notes, lacks);
     struct str said = answer_precision_note(q, &card->gpu, answer->plan.precision);
     if (said.len > 0) str_list_add(q->arena, &answer->notes, said);
     int64_t ranks = answer->plan.ranks;
@@ -381,7 +389,10 @@ static struct str with_short_names(struct arena *a, struct str note) {
 }
 
 static bool is_loud_note(struct str note) {
-    return str_starts(note, STR(QUESTION_NOT_MODELLED)) || str_starts(note, STR(ANSWER_OVERFLOWS));
+    static const char *const loud[] = {QUESTION_NOT_MODELLED, ANSWER_OVERFLOWS, ANSWER_LACKS};
+    size_t i = 0;
+    while (i < sizeof loud / sizeof *loud && !str_starts(note, str_of(loud[i]))) i++;
+    return i < sizeof loud / sizeof *loud;
 }
 
 void answer_loud_notes(const struct str_list *notes, struct show_style style, struct buf *out) {

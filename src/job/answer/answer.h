@@ -32,9 +32,9 @@ struct answer {
     // it would be with short sequences.
     int64_t gpus_tried;
     enum answer_shorter shorter;
-    struct answer *empty;              // the same without what others hold; NULL: not asked
-    struct answer_eval *eval;          // the batch of evaluation; NULL: not asked
-    struct answer_tta *tta;            // test-time augmentation; NULL: not asked
+    struct answer *empty;     // the same without what others hold; NULL: not asked
+    struct answer_eval *eval; // the batch of evaluation; NULL: not asked
+    struct answer_tta *tta;   // test-time augmentation; NULL: not asked
     bool config_written;
     // Words of doc/formats/fit.md: what the verdict counts, and why the config was not changed
     // (NULL: it was, or nobody asked for it).
@@ -99,8 +99,24 @@ bool answer_precision_is_emulated(enum plan_precision taken, const struct gpu *g
 // Why it is not what was asked, or what to beware of; empty: nothing. One that begins with
 // ANSWER_OVERFLOWS stands beside the verdict.
 #define ANSWER_OVERFLOWS "overflows in fp16: "
+#define ANSWER_EMULATED "bf16 is emulated on this GPU"
 struct str answer_precision_note(const struct question *q, const struct gpu *gpu,
                                  enum plan_precision taken);
+
+// What of the question's training the answer's GPU has not, "the GPU has it not: FlashAttention
+// (flash_attn: fa2) needs compute capability 8.0; it has 7.0": its trainer stops there, and what
+// was counted is without it. Empty: nothing. *ret_without: "FlashAttention, TF32"; may be NULL.
+#define ANSWER_LACKS "the GPU has it not: "
+struct str answer_lacks(const struct question *q, const struct answer *answer,
+                        struct str *ret_without);
+// Whether a note is of what the GPU can do, to be said of each of several GPUs.
+bool answer_is_of_gpu(struct str note);
+// Whether the GPU has all of it, and what it does instead is counted, too.
+bool answer_has_all(const struct question *q, const struct answer *answer);
+// What the GPU makes of a plan of the question's, precision and attention, and its forecast.
+// FAIL_INPUT as of forecast_open.
+int answer_open_on(struct question *q, const struct gpu *gpu, struct plan *plan,
+                   struct forecast *ret_forecast, struct fail *why);
 
 // An answer in a sentence, and the words of it: one definition for text, tables, matrix and page.
 
@@ -239,6 +255,9 @@ int answer_write_file(struct arena *a, const char *path, struct str text,
 // Whether what is to be written rests on an answer that does not count all that the config says,
 // and nobody forces it; then *report says so.
 bool answer_write_is_refused(const struct question *q, bool force, struct buf *report);
+// The same of one whose GPU lacks what is asked for (answer_has_all).
+bool answer_write_is_lacking(const struct question *q, const struct answer *answer, bool force,
+                             struct buf *report);
 // The same of an answer for a size that nobody said (answer_open_size).
 bool answer_write_is_assumed(const struct question *q, const struct answer *answer, bool force,
                              struct buf *report);

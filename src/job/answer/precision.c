@@ -95,8 +95,10 @@ struct str answer_precision_note(const struct question *q, const struct gpu *gpu
                           STR_ARG(q->plan.model));
     }
     if (taken != asked && taken == PLAN_FP32) {
-        return STR("no tensor cores: mixed precision would not be faster and is switched off "
-                   "(--precision amp-fp16 keeps it)");
+        // PyTorch's recipe for AMP: "On earlier architectures (Kepler, Maxwell, Pascal), you may
+        // observe a modest speedup."
+        return STR("no tensor cores: mixed precision is switched off, though it needs less memory "
+                   "and may be somewhat faster (--precision amp-fp16 keeps it)");
     }
     if (taken != asked) return STR("bf16 is emulated on this GPU: using fp16");
     enum plan_precision best = best_precision(q, gpu);

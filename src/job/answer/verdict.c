@@ -71,11 +71,38 @@ static bool lacks_masked_words(const struct question *q, const struct answer *an
     return bytes > 0 && m.expected_bytes + 3 * bytes > m.usable_bytes;
 }
 
+static bool lacks_scores(const struct answer *answer) {
+    const struct plan *p = &answer->plan;
+    const struct forecast_tape *t =
+        forecast_tape_known(&answer->forecast, p->batch, p->accumulation);
+    return t && t->lacks_scores;
+}
+
+bool answer_has_all(const struct question *q, const struct answer *answer) {
+    return answer_lacks(q, answer, NULL).len == 0 && !lacks_scores(answer);
+}
+
+static void add_lacking(const struct question *q, const struct answer *answer,
+                        struct str *without) {
+    struct buf text = buf_new(q->arena);
+    struct str lacking;
+    answer_lacks(q, answer, &lacking);
+    if (lacks_scores(answer)) lacking = STR("scores of attention in bf16");
+    buf_add(&text, *without);
+    buf_join(&text, ", ", lacking);
+    *without = buf_str(&text);
+}
+
 static enum question_whose whose(const struct question *q, const struct answer *answer,
                                  struct str *ret_without) {
     const bool fits = answer_verdict(answer) != ANSWER_NOT;
     const enum question_whose it = question_whose(q, fits, ret_without);
-    return fits && lacks_masked_words(q, answer) ? QUESTION_OF_ANOTHER : it;
+    if (!fits) return it;
+    if (!answer_has_all(q, answer)) {
+        if (ret_without) add_lacking(q, answer, ret_without);
+        return QUESTION_OF_ANOTHER;
+    }
+    return lacks_masked_words(q, answer) ? QUESTION_OF_ANOTHER : it;
 }
 
 bool answer_is_counted(const struct question *q, const struct answer *answer) {
@@ -275,6 +302,8 @@ static struct str server_text(const struct question *q, const struct answer *ans
 // What is enough, at most two of it: the remedies come with those that are enough first.
 static struct str remedy_text(struct question *q, const struct answer *answer) {
     struct buf text = buf_new(q->arena);
+    if (answer_verdict(answer) != ANSWER_NOT && answer_lacks(q, answer, NULL).len > 0)
+        return str_of(_("The training would stop on this GPU, whatever the memory."));
     if (!answer_is_counted(q, answer))
         return str_format(
             q->arena, "%s%.*s",
@@ -386,12 +415,13 @@ void answer_verdict_show(struct question *q, const struct answer *answer, bool c
 void answer_verdict_show_all(struct question *q, const struct answer *answers, int count,
                              struct show_style style, struct buf *out) {
     const struct answer *least = NULL, *most = NULL;
-    int fitting = 0;
+    int fitting = 0, counted = 0;
     enum answer_verdict worst = ANSWER_FITS;
+    for (int i = 0; i < count; i++) counted += answer_is_counted(q, &answers[i]);
     for (int i = 0; i < count; i++) {
         enum answer_verdict verdict = answer_verdict(&answers[i]);
         worst = verdict > worst ? verdict : worst;
-        if (!answers[i].fits) continue;
+        if (!answers[i].fits || (counted > 0 && !answer_is_counted(q, &answers[i]))) continue;
         fitting++;
         if (!least || answers[i].plan.batch < least->plan.batch) least = &answers[i];
         if (!most || answers[i].plan.batch > most->plan.batch) most = &answers[i];
@@ -413,7 +443,7 @@ void answer_verdict_show_all(struct question *q, const struct answer *answers, i
     if (fitting > 0 && worst == ANSWER_NOT) worst = ANSWER_TIGHT;
     struct answer_word word = verdicts[ANSWER_FITS];
     if (fitting == 0) word = verdicts[ANSWER_NOT];
-    if (count > 0 && !answer_is_counted(q, &answers[0])) word = answer_word(q, &answers[0]);
+    if (count > 0 && counted == 0) word = answer_word(q, &answers[0]);
     struct str name = str_of(say(word.name));
     show_text(out, style, fitting > 0 ? verdicts[worst].tone : word.tone, name);
     buf_add(out, STR("  "));

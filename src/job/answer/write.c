@@ -111,6 +111,14 @@ bool answer_write_is_refused(const struct question *q, bool force, struct buf *r
     return !force;
 }
 
+bool answer_write_is_lacking(const struct question *q, const struct answer *answer, bool force,
+                             struct buf *report) {
+    if (force || answer_has_all(q, answer)) return false;
+    buf_add(report, STR("not written: this GPU has not all that the training asks for; --force "
+                        "writes it anyway\n"));
+    return true;
+}
+
 bool answer_write_is_assumed(const struct question *q, const struct answer *answer, bool force,
                              struct buf *report) {
     const struct answer_open *open = answer_open_size(q, answer);
@@ -146,6 +154,8 @@ int answer_write(struct question *q, struct answer *answer,
     }
     answer->not_written = "not_modelled";
     if (!options->is_measured && answer_write_is_refused(q, options->force, report)) return FAIL_NO;
+    if (!options->is_measured && answer_write_is_lacking(q, answer, options->force, report))
+        return FAIL_NO;
     answer->not_written = "assumed_size";
     // Where nothing is edited what to type is said all the same, for the size that was counted.
     const bool is_edited = q->reading.editable || answer->plan.image_size <= 0;

@@ -55,24 +55,30 @@ static void set_shard(struct arena *a, struct plan *p, int64_t value) {
     p->shard = str_of(shards[value]);
 }
 
-// Whether the question's batch fits every GPU at that value: 1, 0 or an error.
-static int fits(const struct finding *f, int64_t value, struct fail *why) {
+// As the answer will be on that GPU.
+static int fits_on(const struct finding *f, struct plan plan, const struct forecast_card *card,
+                   struct fail *why) {
     struct forecast forecast;
-    struct plan plan = f->q->plan;
-    f->set(f->q->arena, &plan, value);
-    if (!divides(f, plan.ranks)) return 0;
-    plan.batch = f->batch;
-    plan.accumulation = plan_accumulation(effective(f, plan.ranks), f->batch, plan.ranks);
-    int rc = forecast_open(&f->q->tape_cache, &plan, &forecast, why);
+    int rc = answer_open_on(f->q, &card->gpu, &plan, &forecast, why);
     if (rc < 0) return rc;
     if (!forecast.shape) {
         fail_set(why, FAIL_INPUT, "%.*s: its tapes are of the lengths they were recorded at",
                  STR_ARG(plan.model));
         return fail_hint(why, "--find is for models with a template: batchfit list models");
     }
-    rc = 1;
+    return forecast_fits(&forecast, card, plan.batch, plan.accumulation, why);
+}
+
+// Whether the question's batch fits every GPU at that value: 1, 0 or an error.
+static int fits(const struct finding *f, int64_t value, struct fail *why) {
+    struct plan plan = f->q->plan;
+    f->set(f->q->arena, &plan, value);
+    if (!divides(f, plan.ranks)) return 0;
+    plan.batch = f->batch;
+    plan.accumulation = plan_accumulation(effective(f, plan.ranks), f->batch, plan.ranks);
+    int rc = 1;
     for (ptrdiff_t i = 0; i < f->cards->count && rc > 0; i++)
-        rc = forecast_fits(&forecast, &f->cards->items[i], plan.batch, plan.accumulation, why);
+        rc = fits_on(f, plan, &f->cards->items[i], why);
     return rc;
 }
 

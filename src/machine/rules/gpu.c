@@ -110,9 +110,10 @@ bool rules_card_precision(const struct view *v, struct finding *f) {
                            STR("neither the catalogue nor the driver reports it"), NULL);
     }
     if (!s->has_tensor_cores) {
-        return finding_say(f, FINDING_NOTE, STR("fp32"),
-                           STR("no tensor cores: mixed precision saves memory but no time"),
-                           "train in fp32; fit does so by default");
+        return finding_say(
+            f, FINDING_NOTE, STR("fp32"),
+            STR("no tensor cores: mixed precision saves memory, and some time at most"),
+            "train in fp32; fit does so by default");
     }
     // tf32 and bf16 from Ampere, fp8 from Ada and Hopper (NVIDIA's architecture papers).
     return finding_say(f, FINDING_OK,

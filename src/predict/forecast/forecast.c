@@ -75,7 +75,10 @@ static int no_tape(struct forecast *f, const struct plan *p, const char *obstacl
 static int load_recording(struct forecast *f, const struct plan *p, struct forecast_tape *t,
                           struct fail *why) {
     int64_t size = forecast_size_of(t->entry, forecast_image_size(p, &f->model));
-    int rc = forecast_load(f->cache, t->entry, size, p->expandable, &t->loaded, why);
+    struct tape_scores scores = forecast_scores(p, f->shape);
+    if (scores.tokens > 0 && t->entry->header.sequence_length > 0)
+        scores.tokens = t->entry->header.sequence_length;
+    int rc = forecast_load(f->cache, t->entry, size, &scores, p->expandable, &t->loaded, why);
     if (rc < 0) return rc;
     if (t->entry->image.most > 0) {
         struct tape_entry *made = arena_new(f->arena, struct tape_entry, 1);
@@ -162,6 +165,7 @@ int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
     if (rc == 0) add_buckets(f, t);
     if (rc == 0) add_frozen(f, t);
     if (rc == 0) forecast_note_compile(f, t);
+    if (rc == 0) forecast_note_scores(f, t);
     if (rc == 0) t->workspace_bytes = forecast_workspace_bytes(t->tape, LARGE_WORKSPACE);
     if (rc == 0) f->tapes[accumulation > 1][batch == 1 && f->shape] = *ret_tape = t;
     return rc;

@@ -79,6 +79,10 @@ void forecast_aside(struct forecast_aside *ret_aside, struct forecast_cache *cac
 void forecast_aside_end(struct forecast_aside *aside);
 #define FORECAST_ASIDE __attribute__((cleanup(forecast_aside_end))) struct forecast_aside
 
+// How notes on attention begin whose scores are counted, or should be.
+#define FORECAST_SCORES "attention: below compute capability 8.0 "
+#define FORECAST_NO_SCORES "not counted: the scores of attention"
+
 // What is known of a kind of plan: the tape that matches it. The batch is free.
 struct forecast_tape {
     const struct tape_entry *entry;
@@ -92,6 +96,7 @@ struct forecast_tape {
     struct str_list notes;   // where the tape differs from the plan, and what that means
     bool is_upper_bound;     // one that needs more stands in
     bool is_larger;          // of a larger image or a longer sequence
+    bool lacks_scores;       // attention holds scores on this GPU that nobody counts
     struct str template;     // that was filled with the model's sizes; empty: it is a recording
 };
 

@@ -5,6 +5,7 @@
 #include "predict/forecast/forecast.h"
 #include "predict/tape/generate.h"
 #include "predict/tape/optimizer.h"
+#include "predict/tape/scores.h"
 #include "predict/tape/zero.h"
 
 // What a tape shows at a batch without any limit, and the least it needs. Bytes.
@@ -19,8 +20,10 @@ struct forecast_figures {
 // The entry's tape, loaded once for each kind of the allocator's segments; of a template, at that
 // image size.
 int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry, int64_t image_size,
-                  bool is_expandable, struct forecast_loaded **ret_loaded, struct fail *why);
+                  const struct tape_scores *scores, bool is_expandable,
+                  struct forecast_loaded **ret_loaded, struct fail *why);
 const struct tape *forecast_loaded_tape(const struct forecast_loaded *loaded);
+struct tape_scores forecast_loaded_scores(const struct forecast_loaded *l); // tokens 0: none
 struct sim *forecast_loaded_sim(const struct forecast_loaded *loaded);
 // Does it run in that capacity? Answered without a replay where an earlier one tells.
 bool forecast_runs(struct forecast_loaded *loaded, int64_t batch, int64_t classes,
@@ -34,11 +37,16 @@ struct forecast_figures forecast_figures(struct forecast_loaded *loaded, int64_t
 
 // What is made of a template's tape.
 struct forecast_making {
+    struct tape_scores scores;         // tokens 0: attention is fused
     bool accumulates;                  // several micro-steps an optimizer step
     struct tape_zero zero;             // stage 0: every GPU has all
     const char *optimizer;             // instead of AdamW, of tape_optimizers; NULL: AdamW
     struct tape_generation generation; // layers 0: nothing is generated
 };
+// Where the GPU has no fused kernel for the attention of the plan's model, its scores; and what to
+// say of them.
+struct tape_scores forecast_scores(const struct plan *p, const struct shape *s);
+void forecast_note_scores(struct forecast *f, struct forecast_tape *t);
 // The optimizer that a tape with AdamW is made over for; NULL: it stays AdamW's.
 const char *forecast_other_optimizer(const struct plan *p);
 // … of a template, whose AdamW may have the other kernel.

@@ -21,6 +21,7 @@ struct forecast_loaded {
     struct tape_template *template;
     int64_t values[TAPE_DIM_COUNT];
     struct forecast_making how; // what is made of the template's tape
+    bool has_scores;            // of attention, which `how` asks for
     bool is_bare;               // without modules
     bool is_expandable;         // the allocator's segments
     struct tape tape;
@@ -61,6 +62,23 @@ static struct forecast_loaded *keep(struct forecast_cache *cache, struct forecas
     return l;
 }
 
+// Where nothing of it is fused, it stays as it is.
+static void put_scores(struct forecast_cache *cache, struct forecast_loaded *l) {
+    const struct tape fused = l->tape;
+    l->has_scores =
+        l->how.scores.tokens > 0 && tape_scores(tapes_of(cache), &fused, &l->how.scores, &l->tape);
+    if (!l->has_scores) l->tape = fused;
+}
+
+static void share(struct forecast_loaded *l, const struct forecast_loaded *same) {
+    l->tape = same->tape;
+    l->has_scores = same->has_scores;
+}
+
+static bool scores_so(const struct tape_scores *a, const struct tape_scores *b) {
+    return a->tokens == b->tokens && a->head_size == b->head_size;
+}
+
 static int load_at_size(struct forecast_cache *cache, struct forecast_loaded *l, struct fail *why) {
     int rc = 0;
     if (!l->template)
@@ -69,11 +87,13 @@ static int load_at_size(struct forecast_cache *cache, struct forecast_loaded *l,
 }
 
 int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry, int64_t image_size,
-                  bool is_expandable, struct forecast_loaded **ret_loaded, struct fail *why) {
+                  const struct tape_scores *scores, bool is_expandable,
+                  struct forecast_loaded **ret_loaded, struct fail *why) {
     const bool is_template = entry->image.most > 0;
-    const struct tape *same = NULL;
+    const struct forecast_loaded *same = NULL;
     struct forecast_loaded *l = arena_new(tapes_of(cache), struct forecast_loaded, 1);
-    *l = (struct forecast_loaded){.entry = entry, .is_expandable = is_expandable};
+    *l = (struct forecast_loaded){
+        .entry = entry, .how = {.scores = *scores}, .is_expandable = is_expandable};
     if (is_template) l->values[TAPE_DIM_IMAGE_SIZE] = image_size;
     for (ptrdiff_t i = 0; i < cache->count; i++) {
         struct forecast_loaded *known = cache->items[i];
@@ -81,15 +101,17 @@ int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry, 
         *ret_loaded = known;
         l->template = known->template;
         if (memcmp(known->values, l->values, sizeof l->values) != 0) continue;
+        if (!scores_so(&known->how.scores, scores)) continue;
         if (known->is_expandable == is_expandable) return 0;
-        same = &known->tape;
+        same = known;
     }
     int rc = 0;
     if (same)
-        l->tape = *same;
+        share(l, same);
     else
         rc = is_template ? load_at_size(cache, l, why)
                          : tape_store_load(tapes_of(cache), cache->store, entry, &l->tape, why);
+    if (rc == 0 && !same) put_scores(cache, l);
     if (rc == 0) *ret_loaded = keep(cache, l);
     return rc;
 }
@@ -107,7 +129,7 @@ static bool is_offloaded_so(const struct tape_offload *a, const struct tape_offl
 }
 
 static bool generates_so(const struct tape_generation *a, const struct tape_generation *b) {
-    return a->layers == b->layers && a->sequences == b->sequences &&
+    return a->layers == b->layers && a->sequences == b->sequences && a->scored == b->scored &&
            a->has_reference == b->has_reference &&
            a->has_reference_scores == b->has_reference_scores &&
            a->is_elsewhere == b->is_elsewhere && a->is_all == b->is_all &&
@@ -118,7 +140,7 @@ static bool is_made_so(const struct forecast_loaded *l, const struct forecast_ma
     const struct tape_zero *a = &l->how.zero, *b = &how->zero;
     return l->how.accumulates == how->accumulates && a->stage == b->stage && a->ranks == b->ranks &&
            a->bucket == b->bucket && a->overlaps == b->overlaps &&
-           l->how.optimizer == how->optimizer &&
+           l->how.optimizer == how->optimizer && scores_so(&l->how.scores, &how->scores) &&
            generates_so(&l->how.generation, &how->generation) &&
            memcmp(&a->zero3, &b->zero3, sizeof a->zero3) == 0 &&
            is_offloaded_so(&a->offload, &b->offload);
@@ -211,6 +233,7 @@ static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
         rc = fill(cache, l, &one, why);
     if (rc < 0) return rc;
     if (!(l->how.accumulates && tape_accumulate(tapes_of(cache), &one, made))) *made = one;
+    put_scores(cache, l);
     one = *made;
     if (l->how.optimizer && !use_optimizer(cache, l, &one, made))
         return fail_set(why, FAIL_INPUT, "%s cannot be made of its template", l->how.optimizer);
@@ -240,7 +263,7 @@ int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf
     else
         rc = tape_shelf_load(tapes_of(cache), cache->templates, entry, &l->template, why);
     if (rc == 0 && known.tape)
-        l->tape = known.tape->tape;
+        share(l, known.tape);
     else if (rc == 0)
         rc = instantiate(cache, l, known.alike, why);
     if (rc == 0) *ret_loaded = keep(cache, l);
@@ -249,6 +272,9 @@ int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf
 
 const struct tape *forecast_loaded_tape(const struct forecast_loaded *loaded) {
     return &loaded->tape;
+}
+struct tape_scores forecast_loaded_scores(const struct forecast_loaded *l) {
+    return l->has_scores ? l->how.scores : (struct tape_scores){.tokens = 0};
 }
 struct sim *forecast_loaded_sim(const struct forecast_loaded *loaded) {
     return loaded->sim;

@@ -26,7 +26,7 @@ static bool is_torchtunes(const struct plan *p) {
 
 static bool use_amp(const struct change *c) {
     struct plan *p = c->plan;
-    if (p->precision != PLAN_FP32 || p->inference || !c->gpu->has_tensor_cores) return false;
+    if (p->precision != PLAN_FP32 || p->inference) return false;
     if (is_torchtunes(p)) return false;
     p->precision = c->gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
     return true;

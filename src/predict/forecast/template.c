@@ -398,11 +398,13 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
         forecast_note_fsdp(f, p, w->shape, t);
     else if (p->adapter.len > 0)
         forecast_note_adapter(f, p, t);
-    else if (str_is(h->weights, "fp32"))
+    else if (str_is(h->weights, "fp32") && (!p->lacks_flash || str_is(h->precision, "fp32")))
         str_list_add(a, &t->notes,
                      str_is(h->precision, "fp32")
-                         ? STR("all is counted in fp32: in bf16 (--precision bf16 or amp-bf16) a "
-                               "training needs less")
+                         ? p->lacks_flash ? STR("all is counted in fp32: in fp16 (--precision "
+                                                "amp-fp16) a training needs less")
+                                          : STR("all is counted in fp32: in bf16 (--precision bf16 "
+                                                "or amp-bf16) a training needs less")
                          : STR("weights are counted in fp32 under autocast: loaded in bf16 "
                                "(--precision bf16) a training needs less"));
     if (is_fp16_alone(p, w->shape) && !is_zero(p))
@@ -469,9 +471,11 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     set_dimensions(&w, e, values);
     rc = forecast_split(p, w.shape, values, why);
     if (rc < 0) return rc;
-    struct forecast_making how = {.zero = forecast_zero_of(p, w.shape),
+    struct forecast_making how = {.scores = forecast_scores(p, w.shape),
+                                  .zero = forecast_zero_of(p, w.shape),
                                   .optimizer = forecast_optimizer_for(&trained, e->is_fused),
                                   .generation = forecast_generation(p, w.shape)};
+    if (how.scores.tokens > 0) how.generation.scored = w.shape->heads;
     how.accumulates = p->accumulation > 1 && plan_fsdp(p->shard) == 0;
     rc = forecast_load_template(f->cache, e, values, &how, p->expandable, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));

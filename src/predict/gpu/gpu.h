@@ -76,6 +76,13 @@ const struct gpu *gpu_of_name(const struct gpu_catalogue *c, struct str name, in
 // and may be NULL: a GPU of which only the memory is known.
 struct gpu gpu_custom(const struct gpu *like, int64_t memory_bytes);
 
+// What software asks of a GPU by its compute capability: one table with its sources (feature.c). Of
+// others than NVIDIA's nothing is known to be lacking but on Apple's, which have none of the
+// kernels.
+enum gpu_feature { GPU_TRITON, GPU_FLASH, GPU_TF32, GPU_FP8, GPU_FLASH_4, GPU_FEATURES };
+bool gpu_has(const struct gpu *g, enum gpu_feature feature);
+const char *gpu_feature_needs(enum gpu_feature feature); // "8.0"
+
 // Classes of GPUs for advice to a team. A rule over facts (gpu.c), not a list.
 enum gpu_tier { GPU_LOW_END, GPU_BUDGET, GPU_MID_RANGE, GPU_HIGH_END, GPU_TIERS };
 enum gpu_tier gpu_tier(const struct gpu *g);

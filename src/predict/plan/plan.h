@@ -48,7 +48,8 @@ struct plan {
     bool expandable; // PYTORCH_ALLOC_CONF=expandable_segments:True
     // The trainer is torchtune: an adapter follows the weights' type, four bits are torchao's.
     bool is_torchtunes;
-    unsigned lacks; // what its trainer has no setting for: bits of plan_lack
+    bool lacks_flash; // the GPU has no flash attention, and so not every model a fused kernel
+    unsigned lacks;   // what its trainer has no setting for: bits of plan_lack
 };
 
 enum plan_lack {

@@ -2,6 +2,7 @@
 #include "predict/tape/generate.h"
 
 #include "predict/tape/edit.h"
+#include "predict/tape/scores.h"
 
 // Of a token of a prompt: gate or product, up and activation at a time; the residual, the norm's
 // input and output, and what attention gave.
@@ -57,6 +58,8 @@ static void pass_over_prompts(struct maker *m) {
     const struct tape_generation *g = m->how;
     const int64_t made = g->whole > 0 ? g->held : g->bytes; // bitsandbytes gives its input's type
     int32_t blocks[FFN_BLOCKS + HIDDEN_BLOCKS + 1], count = 0;
+    if (g->scored > 0)
+        tape_drop(m->to, put(m, PASS, g->scored * g->prompt * g->prompt * TAPE_SCORE_MOST));
     for (int i = 0; i < FFN_BLOCKS; i++) blocks[count++] = put(m, PASS, g->prompt * g->ffn * made);
     for (int i = 0; i < HIDDEN_BLOCKS; i++)
         blocks[count++] = put(m, PASS, g->prompt * g->hidden * g->held);
@@ -124,7 +127,7 @@ void tape_generate(struct arena *a, const struct tape *t, const struct tape_gene
     ARENA_AUTO scratch = {.escape = a->escape};
     struct maker m = {.from = t, .to = ret, .how = how, .casts = most_casts(t)};
     int32_t step = -1;
-    const int64_t a_step = 2 * 2 * how->layers + FFN_BLOCKS + HIDDEN_BLOCKS + 8;
+    const int64_t a_step = 2 * 2 * how->layers + FFN_BLOCKS + HIDDEN_BLOCKS + 9;
     const int64_t more = t->alloc_count + 1 + a_step * (t->header.steps > 0 ? t->header.steps : 2);
     *ret = *t;
     m.now = arena_new(&scratch, int32_t, t->alloc_count);

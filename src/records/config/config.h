@@ -231,6 +231,9 @@ struct config_reading {
     struct config_guard *guards;
     ptrdiff_t guard_count, guard_capacity;
     struct config_guard flash; // "flash attention", where it is asked for; `what` empty: it is not
+    // What asks for something that only newer GPUs have: "FlashAttention", "TF32".
+    struct config_guard *asks;
+    ptrdiff_t ask_count, ask_capacity;
     // What the trainer makes of several GPUs where no setting says it, as the guard that it is
     // then; `what` empty: every GPU has all.
     struct config_guard several;

@@ -273,15 +273,17 @@ static void read_lines(struct scope *s) {
     }
 }
 
-// --- Flash attention -----------------------------------------------------------------------------
+// --- What is counted, but not everywhere --------------------------------------------------------
 
-// Counted of most models as what they are trained with; which have another attention, the model
-// says.
-static void put_flash_aside(struct config_reading *reading) {
+// Flash attention is counted of most models as what they are trained with; which have another
+// attention, the model says. What a GPU may lack is the GPU's matter.
+static void put_aside(struct arena *a, struct config_reading *reading) {
     ptrdiff_t kept = 0;
     for (ptrdiff_t i = 0; i < reading->guard_count; i++) {
         const struct config_guard *guard = &reading->guards[i];
-        if (!str_is(guard->kind, "flash"))
+        if (str_is(guard->kind, "asks"))
+            *arena_push(a, &reading->asks, &reading->ask_count, &reading->ask_capacity) = *guard;
+        else if (!str_is(guard->kind, "flash"))
             reading->guards[kept++] = *guard;
         else if (reading->flash.what.len == 0)
             reading->flash = *guard;
@@ -314,5 +316,5 @@ void config_reader_guards(struct reader *r, const struct dialect *every) {
         const struct guard_row *row = &every->guards[i];
         if (!is_chosen(own, every->choice, row->kind)) read_row(r, &lines, row, true);
     }
-    put_flash_aside(r->reading);
+    put_aside(r->arena, r->reading);
 }

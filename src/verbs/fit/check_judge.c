@@ -159,6 +159,14 @@ bool fit_check_is_unjudged(struct question *q, const struct question_options *as
     return is_unknown(q, asked, row) || is_left_out(q, NULL, row);
 }
 
+static struct str lacking_of(const struct question *q, const struct answer *answer) {
+    const struct str lacks = answer_lacks(q, answer, NULL);
+    if (lacks.len > 0) return lacks;
+    ptrdiff_t i = 0;
+    while (!str_starts(answer->notes.items[i], STR(FORECAST_NO_SCORES))) i++;
+    return answer->notes.items[i];
+}
+
 int fit_check_judge(struct question *q, const struct question_options *asked,
                     const struct forecast_card *card, struct fit_check_row *row, struct fail *why) {
     struct answer *answer = arena_new(q->arena, struct answer, 1);
@@ -182,6 +190,8 @@ int fit_check_judge(struct question *q, const struct question_options *asked,
     if (open)
         unjudged(row, str_format(q->arena, "it does not say the %s", open->what),
                  str_format(q->arena, "%s N says it", open->option));
+    else if (gate_passes(answer) && !answer_has_all(q, answer))
+        unjudged(row, lacking_of(q, answer), STR("another GPU, or without it"));
     else if (bounded_by(answer).len > 0)
         unjudged(row, bounded_by(answer),
                  STR("what stands in needs more and does not fit: batchfit record makes a tape of "

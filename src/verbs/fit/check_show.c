@@ -134,6 +134,18 @@ static void add_faults(const struct fit_check *c, struct show_style style, struc
                    0, 2);
 }
 
+// What a GPU can do, and a row does not say already.
+static void add_gpu_notes(struct arena *a, const struct fit_check_row *row,
+                          struct str_list *notes) {
+    for (ptrdiff_t i = 0; i < row->notes.count; i++) {
+        const struct str note = row->notes.items[i];
+        if (!answer_is_of_gpu(note) || str_equal(note, row->reason)) continue;
+        str_list_add_new(a, notes,
+                         str_format(a, "%.*s on %.*s: %.*s", STR_ARG(row->config),
+                                    STR_ARG(row->gpu), STR_ARG(note)));
+    }
+}
+
 // What was assumed where a config says nothing; a note of several configs is there once.
 static void add_notes(const struct fit_check *c, struct show_style style, struct buf *out) {
     struct str_list notes = c->notes;
@@ -147,6 +159,7 @@ static void add_notes(const struct fit_check *c, struct show_style style, struct
             str_list_add_new(c->arena, &notes, note);
         }
     }
+    for (ptrdiff_t i = 0; i < c->count; i++) add_gpu_notes(c->arena, &c->rows[i], &notes);
     if (notes.count > 0) buf_byte(out, '\n');
     answer_notes(&notes, style, out);
 }

@@ -86,17 +86,22 @@ static bool is_refused(const struct question *q, const struct answer *answers, p
     return count > 0 && answer_write_is_assumed(q, &answers[0], force, report);
 }
 
+static bool is_written(const struct question *q, const struct answer *answer, bool force) {
+    return answer->fits && (force || answer_has_all(q, answer));
+}
+
 // GPUs on which nothing fits get no entry: a setting that runs out of memory is no setting.
 static int write_answers(struct question *q, struct answer *answers, ptrdiff_t count,
-                         const char *path, struct buf *report, struct fail *why) {
+                         const struct team_options *o, struct buf *report, struct fail *why) {
     struct config_card *cards = arena_new(q->arena, struct config_card, count);
     int kept = 0;
     for (ptrdiff_t i = 0; i < count; i++) {
-        if (answers[i].fits)
+        if (is_written(q, &answers[i], o->force))
             cards[kept++] = team_settings_of(answers[i].card.gpu.key, &answers[i].plan);
     }
-    int rc = team_settings_write(q, cards, kept, path, report, why);
-    for (ptrdiff_t i = 0; rc == 0 && i < count; i++) answers[i].config_written = answers[i].fits;
+    int rc = team_settings_write(q, cards, kept, o->output, report, why);
+    for (ptrdiff_t i = 0; rc == 0 && i < count; i++)
+        answers[i].config_written = is_written(q, &answers[i], o->force);
     return rc;
 }
 
@@ -113,6 +118,20 @@ static struct str_list common_notes(const struct question *q, const struct answe
     return common;
 }
 
+// What each GPU can do, where it is not so on all.
+static struct str_list gpu_notes(const struct question *q, const struct answer *answers,
+                                 ptrdiff_t count, const struct str_list *common) {
+    struct str_list own = {0};
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const struct str_list *notes = &answers[i].notes;
+        for (ptrdiff_t k = 0; k < notes->count; k++)
+            if (answer_is_of_gpu(notes->items[k]) && !str_list_has(common, notes->items[k]))
+                str_list_format(q->arena, &own, "%.*s: %.*s", STR_ARG(answers[i].card.gpu.name),
+                                STR_ARG(notes->items[k]));
+    }
+    return own;
+}
+
 static void show(struct question *q, const struct answer *answers, ptrdiff_t count,
                  const struct buf *report) {
     SAY_OWN_AUTO;
@@ -126,6 +145,8 @@ static void show(struct question *q, const struct answer *answers, ptrdiff_t cou
     answer_quiet_notes(q->arena, &q->notes, style, &out);
     const struct str_list common = common_notes(q, answers, count);
     answer_notes(&common, style, &out);
+    const struct str_list of_gpus = gpu_notes(q, answers, count, &common);
+    answer_notes(&of_gpus, style, &out);
     show_prose_lines(&out, style, buf_str(report));
     out_buf(stdout, &out);
 }
@@ -140,7 +161,7 @@ static int predict_run(struct question *q, const struct team_options *o, struct 
     }
     bool writes = rc == 0 && o->output && !o->c.test_only;
     bool is_open = writes && is_refused(q, answers, cards.count, o->force, &report);
-    if (writes && !is_open) rc = write_answers(q, answers, cards.count, o->output, &report, why);
+    if (writes && !is_open) rc = write_answers(q, answers, cards.count, o, &report, why);
     if (rc < 0) return question_failed(q, rc);
     if (!o->q.base.json)
         show(q, answers, cards.count, &report);
@@ -164,7 +185,8 @@ static int find_rows(struct question *q, const struct team_options *o, struct qu
 }
 
 static bool rests_on_guesses(const struct question *q, const struct answer *answer) {
-    return question_not_modelled(q).len > 0 || answer_open_size(q, answer) != NULL;
+    return question_not_modelled(q).len > 0 || answer_open_size(q, answer) != NULL ||
+           !answer_has_all(q, answer);
 }
 
 // What was measured was measured as the config says; what is predicted may not be.
