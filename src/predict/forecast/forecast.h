@@ -79,7 +79,7 @@ void forecast_aside(struct forecast_aside *ret_aside, struct forecast_cache *cac
 void forecast_aside_end(struct forecast_aside *aside);
 #define FORECAST_ASIDE __attribute__((cleanup(forecast_aside_end))) struct forecast_aside
 
-// How notes on attention begin whose scores are counted, or should be.
+// How the notes of scores.c begin: scores of attention are counted, or should be.
 #define FORECAST_SCORES "attention: below compute capability 8.0 "
 #define FORECAST_NO_SCORES "not counted: the scores of attention"
 

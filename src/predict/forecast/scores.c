@@ -35,9 +35,10 @@ struct tape_scores forecast_scores(const struct plan *p, const struct shape *s) 
 
 static void note_unknown(struct forecast *f, struct forecast_tape *t) {
     t->lacks_scores = true;
-    str_list_add(f->arena, &t->notes,
-                 STR(FORECAST_NO_SCORES ", which PyTorch holds whole in bf16 below "
-                                        "compute capability 8.0: fp16 has a kernel that does not"));
+    str_list_add(
+        f->arena, &t->notes,
+        STR("not counted: the scores of attention, which PyTorch holds whole in bf16 below "
+            "compute capability 8.0: fp16 has a kernel that does not"));
 }
 
 void forecast_note_scores(struct forecast *f, struct forecast_tape *t) {
@@ -49,8 +50,8 @@ void forecast_note_scores(struct forecast *f, struct forecast_tape *t) {
     const double tokens = (double)how.tokens;
     const double each = TAPE_SCORE_BYTES * tokens * tokens * (double)s->heads;
     str_list_format(f->arena, &t->notes,
-                    FORECAST_SCORES
-                    "PyTorch (2.13) has no fused kernel for %s, so the scores are counted, %.*s in "
+                    "attention: below compute capability 8.0 PyTorch (2.13) has no fused kernel "
+                    "for %s, so the scores are counted, %.*s in "
                     "fp32 for each sample and layer (with "
                     "checkpointing of one layer); the speed is that of fused kernels%s",
                     is_bf16(p) ? "bf16" : "heads that share keys and values without a mask",

@@ -10,9 +10,9 @@
 #include <assert.h>
 #include <math.h>
 
-enum { TOO_TIGHT = 2, NOT_JUDGED = 4 };
-const char *const fit_check_verdicts[] = {"FITS",         "FITS TIGHTLY", "TOO TIGHT",
-                                          "DOES NOT FIT", "NOT JUDGED",   NULL};
+enum { TOO_TIGHT = 2, DOES_NOT_RUN = 4, NOT_JUDGED };
+const char *const fit_check_verdicts[] = {
+    "FITS", "FITS TIGHTLY", "TOO TIGHT", "DOES NOT FIT", "DOES NOT RUN", "NOT JUDGED", NULL};
 
 const struct fit_check_known *fit_check_find(const struct fit_check_list *list, struct str config,
                                              struct str key) {
@@ -159,12 +159,19 @@ bool fit_check_is_unjudged(struct question *q, const struct question_options *as
     return is_unknown(q, asked, row) || is_left_out(q, NULL, row);
 }
 
-static struct str lacking_of(const struct question *q, const struct answer *answer) {
+// What the GPU has not stops the training; scores of attention that nobody counts may not fit.
+static void set_lacking(const struct question *q, const struct answer *answer,
+                        struct fit_check_row *row) {
     const struct str lacks = answer_lacks(q, answer, NULL);
-    if (lacks.len > 0) return lacks;
     ptrdiff_t i = 0;
+    if (lacks.len > 0) {
+        row->state = FIT_CHECK_FAILS;
+        row->verdict = fit_check_verdicts[DOES_NOT_RUN];
+        row->reason = lacks;
+        return;
+    }
     while (!str_starts(answer->notes.items[i], STR(FORECAST_NO_SCORES))) i++;
-    return answer->notes.items[i];
+    unjudged(row, answer->notes.items[i], STR("in fp16, or on another GPU"));
 }
 
 int fit_check_judge(struct question *q, const struct question_options *asked,
@@ -191,7 +198,7 @@ int fit_check_judge(struct question *q, const struct question_options *asked,
         unjudged(row, str_format(q->arena, "it does not say the %s", open->what),
                  str_format(q->arena, "%s N says it", open->option));
     else if (gate_passes(answer) && !answer_has_all(q, answer))
-        unjudged(row, lacking_of(q, answer), STR("another GPU, or without it"));
+        set_lacking(q, answer, row);
     else if (bounded_by(answer).len > 0)
         unjudged(row, bounded_by(answer),
                  STR("what stands in needs more and does not fit: batchfit record makes a tape of "

@@ -265,7 +265,9 @@ int fit_cloud(struct arena *a, const struct fit_options *options, struct fail *w
         return fail_hint(why, "--on %s changes no config: fit --gpu NAME does, then ask again",
                          engine->name);
     }
-    c.needs_bf16 = c.q->plan.precision == PLAN_BF16 || c.q->plan.precision == PLAN_AMP_BF16;
+    // What else a config asks of a GPU (FlashAttention, TF32) those with bf16 have, too.
+    c.needs_bf16 = c.q->plan.precision == PLAN_BF16 || c.q->plan.precision == PLAN_AMP_BF16 ||
+                   c.q->reading.ask_count > 0;
     int64_t ranks = c.q->plan.ranks > 0 ? c.q->plan.ranks : 1;
     c.gpus = ranks < GPUS_OF_NODE ? ranks : GPUS_OF_NODE;
     while (ranks % c.gpus != 0) c.gpus--;

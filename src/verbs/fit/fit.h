@@ -40,7 +40,7 @@ struct fit_check_list {
     struct fit_check_known *items;
     ptrdiff_t count, capacity;
 };
-// "FITS", "FITS TIGHTLY", "TOO TIGHT", "DOES NOT FIT", "NOT JUDGED", then NULL.
+// "FITS", "FITS TIGHTLY", "TOO TIGHT", "DOES NOT FIT", "DOES NOT RUN", "NOT JUDGED", then NULL.
 extern const char *const fit_check_verdicts[];
 // One config on one GPU.
 struct fit_check_row {
