@@ -176,6 +176,10 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
     if (lacks.len > 0) str_list_add(q->arena, &answer->notes, lacks);
     struct str said = answer_precision_note(q, &card->gpu, answer->plan.precision);
     if (said.len > 0) str_list_add(q->arena, &answer->notes, said);
+    if (card->gpu.is_unified)
+        note(answer, q->arena,
+             "the GPU's memory is the machine's, too: what the system, Python and a data loader "
+             "take of it is not counted (--other-processes)");
     int64_t ranks = answer->plan.ranks;
     note_open_sizes(q, answer);
     note_needless_sizes(q, answer);

@@ -26,6 +26,8 @@ struct str answer_host_text(struct arena *a, const struct answer *answer) {
     if (host.ranks > 1)
         buf_format(&text, "; %.*s for the %lld ranks of a machine",
                    STR_ARG(unit_bytes(a, host.bytes)), (long long)host.ranks);
+    if (answer->card.gpu.is_unified)
+        buf_add(&text, STR("; of the GPU's own memory, counted there"));
     if (answer->card.host_bytes > 0)
         buf_format(&text, "; the machine has %.*s",
                    STR_ARG(unit_bytes(a, answer->card.host_bytes)));

@@ -55,30 +55,59 @@ static void set_shard(struct arena *a, struct plan *p, int64_t value) {
     p->shard = str_of(shards[value]);
 }
 
+// The plan at that value; false: the effective batch cannot be split so.
+static bool plan_at(const struct finding *f, int64_t value, struct plan *ret) {
+    *ret = f->q->plan;
+    f->set(f->q->arena, ret, value);
+    if (!divides(f, ret->ranks)) return false;
+    ret->batch = f->batch;
+    ret->accumulation = plan_accumulation(effective(f, ret->ranks), f->batch, ret->ranks);
+    return true;
+}
+
 // As the answer will be on that GPU.
-static int fits_on(const struct finding *f, struct plan plan, const struct forecast_card *card,
-                   struct fail *why) {
-    struct forecast forecast;
-    int rc = answer_open_on(f->q, &card->gpu, &plan, &forecast, why);
-    if (rc < 0) return rc;
-    if (!forecast.shape) {
-        fail_set(why, FAIL_INPUT, "%.*s: its tapes are of the lengths they were recorded at",
-                 STR_ARG(plan.model));
-        return fail_hint(why, "--find is for models with a template: batchfit list models");
-    }
-    return forecast_fits(&forecast, card, plan.batch, plan.accumulation, why);
+static int open_on(const struct finding *f, struct plan *plan, const struct forecast_card *card,
+                   struct forecast *ret, struct fail *why) {
+    int rc = answer_open_on(f->q, &card->gpu, plan, ret, why);
+    if (rc < 0 || ret->shape) return rc;
+    fail_set(why, FAIL_INPUT, "%.*s: its tapes are of the lengths they were recorded at",
+             STR_ARG(plan->model));
+    return fail_hint(why, "--find is for models with a template: batchfit list models");
 }
 
 // Whether the question's batch fits every GPU at that value: 1, 0 or an error.
 static int fits(const struct finding *f, int64_t value, struct fail *why) {
-    struct plan plan = f->q->plan;
-    f->set(f->q->arena, &plan, value);
-    if (!divides(f, plan.ranks)) return 0;
-    plan.batch = f->batch;
-    plan.accumulation = plan_accumulation(effective(f, plan.ranks), f->batch, plan.ranks);
-    int rc = 1;
-    for (ptrdiff_t i = 0; i < f->cards->count && rc > 0; i++)
-        rc = fits_on(f, plan, &f->cards->items[i], why);
+    struct plan asked;
+    int rc = plan_at(f, value, &asked);
+    for (ptrdiff_t i = 0; i < f->cards->count && rc > 0; i++) {
+        const struct forecast_card *card = &f->cards->items[i];
+        struct plan plan = asked;
+        struct forecast forecast;
+        rc = open_on(f, &plan, card, &forecast, why);
+        if (rc == 0) rc = forecast_fits(&forecast, card, plan.batch, plan.accumulation, why);
+    }
+    return rc;
+}
+
+// What is needed at that value, and the worst verdict of the GPUs: 1, 0 or an error.
+static int needed_at(const struct finding *f, int64_t value, struct forecast_peak *ret_worst,
+                     struct fail *why) {
+    struct plan asked;
+    int rc = plan_at(f, value, &asked);
+    *ret_worst = (struct forecast_peak){.verdict = FORECAST_FITS};
+    for (ptrdiff_t i = 0; i < f->cards->count && rc > 0; i++) {
+        const struct forecast_card *card = &f->cards->items[i];
+        struct plan plan = asked;
+        struct forecast forecast;
+        struct forecast_peak peak;
+        int code = open_on(f, &plan, card, &forecast, why);
+        if (code == 0)
+            code = forecast_at(&forecast, card, plan.batch, plan.accumulation, &peak, why);
+        if (code < 0) return code;
+        if (peak.verdict > ret_worst->verdict) ret_worst->verdict = peak.verdict;
+        if (peak.needed_bytes > ret_worst->needed_bytes)
+            ret_worst->needed_bytes = peak.needed_bytes;
+    }
     return rc;
 }
 
@@ -129,6 +158,22 @@ static int64_t after(int64_t ranks, int64_t split) {
     return ranks + (split < NODE ? NODE / split : 1);
 }
 
+// Where none fits with the margin free and the most run, what more of them share is next to nothing
+// at last: by halves down to the fewest that need no more than `as_good` times what the most need.
+static const double as_good = 1.05;
+
+static int fewest_as_good(const struct finding *f, int64_t *ranks, struct fail *why) {
+    struct forecast_peak most, half;
+    int rc = needed_at(f, *ranks, &most, why);
+    while (rc > 0 && most.verdict != FORECAST_OOM && *ranks % 2 == 0 && *ranks > 2) {
+        rc = needed_at(f, *ranks / 2, &half, why);
+        if (rc <= 0 || half.verdict > most.verdict) break;
+        if ((double)half.needed_bytes > as_good * (double)most.needed_bytes) break;
+        *ranks /= 2;
+    }
+    return rc < 0 ? rc : 0;
+}
+
 // A number of GPUs that does not divide the effective batch is none.
 static int find_gpus(const struct finding *f, struct fail *why) {
     struct question *q = f->q;
@@ -147,15 +192,27 @@ static int find_gpus(const struct finding *f, struct fail *why) {
                         "--find gpus: no number of them divides the effective batch %lld at batch "
                         "%lld",
                         (long long)q->effective, (long long)f->batch);
+    const bool is_found = rc > 0;
+    const int64_t last = tried;
+    rc = is_found ? 0 : fewest_as_good(f, &tried, why);
+    if (rc < 0) return rc;
     q->effective = effective(f, tried);
     q->plan.ranks = tried;
-    if (rc > 0)
-        question_say(q, "the fewest GPUs on which batch %lld fits: %lld", (long long)f->batch,
-                     (long long)plan_devices(&q->plan));
+    const int64_t devices = plan_devices(&q->plan);
+    const bool is_less = tried < last;
+    if (is_found)
+        question_say(q, "the fewest GPUs on which batch %lld fits: %lld%s", (long long)f->batch,
+                     (long long)devices,
+                     devices > NODE && split < NODE
+                         ? ", of whole nodes of 8: numbers between them were not tried"
+                         : "");
     else
-        question_say(q, "batch %lld fits with the margin free on no number of GPUs up to %d%s",
-                     (long long)f->batch, GPUS_MOST,
-                     f->each > 0 || q->effective == 0 ? "" : " that divides the effective batch");
+        question_say(
+            q, "batch %lld fits with the margin free on no number of GPUs up to %d%s%s",
+            (long long)f->batch, GPUS_MOST,
+            f->each > 0 || q->effective == 0 ? "" : " that divides the effective batch",
+            is_less ? str_format(q->arena, "; on %lld each needs hardly more", (long long)devices).p
+                    : "");
     return 0;
 }
 

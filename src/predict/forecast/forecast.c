@@ -285,8 +285,9 @@ static bool host_has_room(const struct forecast *f, const struct forecast_card *
 }
 
 int64_t forecast_extra(const struct forecast_card *card, const struct forecast_tape *t) {
-    if (card->gpu.compute_capability < LARGE_WORKSPACES_FROM) return t->extra_bytes;
-    return t->extra_bytes + t->workspace_bytes;
+    const int64_t shared = card->gpu.is_unified ? t->tape->header.host_bytes : 0;
+    if (card->gpu.compute_capability < LARGE_WORKSPACES_FROM) return t->extra_bytes + shared;
+    return t->extra_bytes + t->workspace_bytes + shared;
 }
 
 // So much of the allocator's memory as the tape would take if it were right: what a correction says

@@ -100,8 +100,8 @@ struct forecast_tape {
     struct str template;     // that was filled with the model's sizes; empty: it is a recording
 };
 
-// Resident bytes that the tape lacks on this GPU: extra_bytes, and what cuBLAS takes here more than
-// where the tape was recorded.
+// Resident bytes that the tape lacks on this GPU: extra_bytes, what cuBLAS takes here more than
+// where the tape was recorded, and what is kept on a host whose memory is the GPU's.
 int64_t forecast_extra(const struct forecast_card *card, const struct forecast_tape *t);
 
 struct forecast {
