@@ -5,8 +5,8 @@
 
 // data/dialects.tsv
 static const char beside_adapter[] = "embedding and head trained in full beside the adapter";
-static const char wide[] = "frozen weights in fp32";    // AutoTrain's without quantisation, too
-static const char embeddings[] = "embeddings of "; // several texts a sample, but no logits
+static const char wide[] = "frozen weights in fp32"; // AutoTrain's without quantisation, too
+static const char embeddings[] = "embeddings of ";   // several texts a sample, but no logits
 static const char smoothed[] = "smoothed labels over all logits";
 
 // A few numbers a text, where the logits of every word are counted: of decoders, to which
@@ -26,7 +26,8 @@ static bool is_answered(const struct config_reading *r, const struct question_op
         return (double)o->image_size > r->values[CONFIG_IMAGE_SIZE].number;
     if (is_states || str_is(g->kind, "sizes")) {
         const enum config_role role = is_states ? CONFIG_OPTIMIZER : CONFIG_PRECISION;
-        return (is_states ? o->optimizer : o->precision) && str_equal(g->path, r->values[role].path);
+        return (is_states ? o->optimizer : o->precision) &&
+               str_equal(g->path, r->values[role].path);
     }
     const bool is_other = o->model && model->text.len > 0 && !str_is(model->text, o->model);
     return str_is(g->kind, "segmentation") && (o->tape || is_other);
