@@ -103,10 +103,10 @@ bool answer_precision_is_emulated(enum plan_precision taken, const struct gpu *g
 struct str answer_precision_note(const struct question *q, const struct gpu *gpu,
                                  enum plan_precision taken);
 
-// What of the question's training the answer's GPU has not, "the GPU has it not: FlashAttention
+// What of the question's training the answer's GPU has not, "not on this GPU: FlashAttention
 // (flash_attn: fa2) needs compute capability 8.0; it has 7.0": its trainer stops there, and what
 // was counted is without it. Empty: nothing. *ret_without: "FlashAttention, TF32"; may be NULL.
-#define ANSWER_LACKS "the GPU has it not: "
+#define ANSWER_LACKS "not on this GPU: "
 struct str answer_lacks(const struct question *q, const struct answer *answer,
                         struct str *ret_without);
 // Whether a note is of what the GPU can do, to be said of each of several GPUs.

@@ -21,7 +21,7 @@ static const struct {
     {"flex attention", GPU_TRITON, NULL},
     {"TF32", GPU_TF32, NULL},
     {"FP8", GPU_FP8, NULL},
-    {"Triton's kernels (Liger, cut cross-entropy)", GPU_TRITON, has_triton_loss},
+    {"Triton (Liger kernels, cut cross-entropy)", GPU_TRITON, has_triton_loss},
     {"torch.compile", GPU_TRITON, is_compiled},
 };
 

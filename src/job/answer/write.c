@@ -114,7 +114,7 @@ bool answer_write_is_refused(const struct question *q, bool force, struct buf *r
 bool answer_write_is_lacking(const struct question *q, const struct answer *answer, bool force,
                              struct buf *report) {
     if (force || answer_has_all(q, answer)) return false;
-    buf_add(report, STR("not written: this GPU has not all that the training asks for; --force "
+    buf_add(report, STR("not written: this GPU lacks what the training asks for; --force "
                         "writes it anyway\n"));
     return true;
 }

@@ -113,7 +113,7 @@ static void find_negatives(struct reader *r) {
     struct config_reading *to = r->reading;
     for (ptrdiff_t i = 0; i < to->guard_count && to->negatives.len == 0; i++) {
         const struct config_guard *g = &to->guards[i];
-        if (str_ends(g->what, STR("the batch as its negatives")))
+        if (str_ends(g->what, STR("in-batch negatives")))
             to->negatives = g->value.len > 0
                                 ? str_format(r->arena, "%.*s: %.*s", STR_ARG(g->path),
                                              STR_ARG(g->value))

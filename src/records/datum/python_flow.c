@@ -75,13 +75,16 @@ static enum truth truth_of(const struct datum *v) {
     case DATUM_INT:
         return v->integer != 0 ? YES : NO;
     case DATUM_TEXT:
-        return v->text.len > 0 && !str_is(v->text, "auto") ? YES : MAYBE;
+        if (v->text.len == 0) return NO;
+        return str_is(v->text, "auto") ? MAYBE : YES;
     default:
         return MAYBE;
     }
 }
 
-static enum truth not(enum truth t) { return t == MAYBE ? MAYBE : t == NO ? YES : NO; }
+static enum truth opposite(enum truth t) {
+    return t == MAYBE ? MAYBE : t == NO ? YES : NO;
+}
 
 static bool is_end(const struct module *m) {
     return is(m, ":") || is(m, "else") || now(m)->kind == TOKEN_LINE || now(m)->kind == TOKEN_END;
@@ -103,7 +106,7 @@ enum truth datum_program_condition(struct program *p) {
     const struct datum *v = datum_program_plain(p, datum_python_expr(m));
     const enum truth t = now(m)->kind == TOKEN_END ? truth_of(v) : MAYBE;
     m->lex = behind;
-    return is_not ? not(t) : t;
+    return is_not ? opposite(t) : t;
 }
 
 // --- Blocks --------------------------------------------------------------------------------------
@@ -112,11 +115,11 @@ enum truth datum_program_condition(struct program *p) {
 static struct program_block branch(struct program *p, const struct token *at,
                                    const struct program_block *before) {
     const bool follows = before->column == at->column && !str_is(at->text, "if");
-    const enum truth left = follows ? not(before->taken) : YES;
+    const enum truth left = follows ? opposite(before->taken) : YES;
     enum truth t = YES;
     if (str_is(at->text, "if") || str_is(at->text, "elif"))
         t = is(p->m, "__name__") ? YES : datum_program_condition(p);
-    const enum truth taken = t == YES || left == NO ? YES : t == MAYBE ? MAYBE : not(left);
+    const enum truth taken = t == YES || left == NO ? YES : t == MAYBE ? MAYBE : opposite(left);
     return (struct program_block){at->column, t < left ? t : left, taken};
 }
 
