@@ -5,6 +5,7 @@
 
 #include "base/os.h"
 #include "records/config/config.h"
+#include "records/config/dialect_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -547,8 +548,37 @@ static void roles_have_names(void **state) {
     assert_int_equal(config_role_find(STR("colour")), CONFIG_ROLES);
 }
 
+// In "NAME [word word]" of a guard's cases.
+static void words_behind_names_are_known(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct dialects all = {0};
+    struct fail why = {0};
+    int count = 0;
+    assert_int_equal(config_dialects_load(&a, &all, &why), 0);
+    for (ptrdiff_t i = 0; i < all.count; i++) {
+        for (ptrdiff_t j = 0; j < all.items[i].guard_count; j++) {
+            struct str cases = all.items[i].guards[j].cases;
+            while (cases.len > 0) {
+                struct str name = str_trim(str_cut(&cases, '|'));
+                const ptrdiff_t at = str_find(name, STR(" ["));
+                if (at < 0) continue;
+                assert_true(str_ends(name, STR("]")));
+                struct str words = str_slice(name, at + 2, name.len - 1);
+                while (words.len > 0) {
+                    const struct str word = str_cut(&words, ' ');
+                    if (!config_trait_find(word)) fail_msg("[%.*s]", STR_ARG(word));
+                    count++;
+                }
+            }
+        }
+    }
+    assert_true(count > 0);
+}
+
 int main(void) {
     static const struct CMUnitTest others[] = {
+        cmocka_unit_test(words_behind_names_are_known),
         cmocka_unit_test(a_key_in_a_comment_or_text_decides_nothing),
         cmocka_unit_test(the_user_may_say_dialect_section_and_keys),
         cmocka_unit_test(two_sections_without_a_difference_are_asked_about),

@@ -3,42 +3,38 @@
 #include "job/question/question.h"
 #include "job/question/question_int.h"
 
-// data/dialects.tsv
-static const char beside_adapter[] = "embedding and head trained in full beside the adapter";
-static const char wide[] = "frozen weights in fp32"; // AutoTrain's without quantisation, too
-static const char embeddings[] = "embeddings of ";   // several texts a sample, but no logits
-static const char smoothed[] = "smoothed labels over all logits";
-
 // A few numbers a text, where the logits of every word are counted: of decoders, to which
 // question_model_check leaves it, and as ms-swift's task_type has them.
 static bool is_small_head(const struct config_guard *g) {
-    return str_is(g->what, QUESTION_CLASSES) || str_is(g->what, "a head of classes");
+    return g->traits & CONFIG_FEW;
 }
 
 // What an option says in place of the config's word: the optimizer that it is like, the precision,
 // the largest of several sizes, and of a whole model its tape, or its name instead of that of the
 // backbone.
-static bool is_answered(const struct config_reading *r, const struct question_options *o,
-                        const struct config_guard *g) {
-    const struct config_value *model = &r->values[CONFIG_MODEL];
+struct answered {
+    const struct config_reading *reading;
+    const struct question_options *options;
+};
+
+static bool is_left(void *context, const struct config_guard *g) {
+    const struct answered *by = context;
+    const struct config_value *values = by->reading->values, *model = &values[CONFIG_MODEL];
+    const struct question_options *o = by->options;
     const bool is_states = str_is(g->kind, "states");
-    if (str_starts(g->what, STR("images of several sizes")))
-        return (double)o->image_size > r->values[CONFIG_IMAGE_SIZE].number;
+    if (g->traits & CONFIG_SEVERAL_SIZES)
+        return !((double)o->image_size > values[CONFIG_IMAGE_SIZE].number); // which may be NaN
     if (is_states || str_is(g->kind, "sizes")) {
         const enum config_role role = is_states ? CONFIG_OPTIMIZER : CONFIG_PRECISION;
-        return (is_states ? o->optimizer : o->precision) &&
-               str_equal(g->path, r->values[role].path);
+        return !(is_states ? o->optimizer : o->precision) || !str_equal(g->path, values[role].path);
     }
     const bool is_other = o->model && model->text.len > 0 && !str_is(model->text, o->model);
-    return str_is(g->kind, "segmentation") && (o->tape || is_other);
+    return !str_is(g->kind, "segmentation") || !(o->tape || is_other);
 }
 
 void question_answered(struct question *q, const struct question_options *o) {
-    struct config_reading *r = &q->reading;
-    ptrdiff_t kept = 0;
-    for (ptrdiff_t i = 0; i < r->guard_count; i++)
-        if (!is_answered(r, o, &r->guards[i])) r->guards[kept++] = r->guards[i];
-    r->guard_count = kept;
+    struct answered by = {&q->reading, o};
+    config_keep_guards(&q->reading, is_left, &by);
 }
 
 static bool is_compile(const struct config_guard *g) {
@@ -56,15 +52,15 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
     if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
         return false;
     if (is_compile(g)) return !q->plan.compile;
-    if (str_is(g->what, CONFIG_UNREAD)) return q->plan.model.len > 0 && !q->is_decided;
+    if (g->traits & CONFIG_UNREAD) return q->plan.model.len > 0 && !q->is_decided;
     const bool is_optimizer = str_is(g->kind, "optimizer") || str_is(g->kind, "states");
     if (is_optimizer && q->plan.adapter.len > 0) return false; // its states are few
-    if (str_is(g->what, CONFIG_OTHER_LENGTH)) return q->plan.sequence_length <= 0;
+    if (g->traits & CONFIG_OTHER_LENGTH) return q->plan.sequence_length <= 0;
     // Of LLaMA-Factory: who trains all weights trains these (model/adapter.py, _setup_lora_tuning).
-    if (str_is(g->what, beside_adapter)) return q->plan.adapter.len > 0;
+    if (g->traits & CONFIG_BESIDE_ADAPTER) return q->plan.adapter.len > 0;
     // transformers' LabelSmoother (trainer_pt_utils.py) makes all logits once more; of few classes
     // that is nothing.
-    if (str_is(g->what, smoothed))
+    if (g->traits & CONFIG_ALL_LOGITS)
         return q->plan.sequence_length > 0 && q->reading.values[CONFIG_CLASSES].line == 0 &&
                !q->plan.inference;
     const bool is_of_loss = str_is(g->kind, "objective") || str_is(g->kind, "preference");
@@ -92,9 +88,9 @@ static bool lowers(const struct plan *p, const struct config_guard *g, bool sure
     if (str_is(g->kind, "offload") || str_is(g->kind, "fused")) return true;
     if (str_is(g->kind, "flash") || is_small_head(g)) return true; // templates have the eager one
     if (surely) return false;
-    if (str_starts(g->what, STR("masked "))) return true; // fewer patches, but a decoder, too
-    if (str_starts(g->what, str_of(embeddings))) return p->sequence_length > 0;
-    if (str_is(g->kind, "quantisation")) return p->quant.len == 0 && !str_is(g->what, wide);
+    if (g->traits & CONFIG_MASKED) return true; // fewer patches, but a decoder, too
+    if (g->traits & CONFIG_EMBEDDINGS) return p->sequence_length > 0;
+    if (str_is(g->kind, "quantisation")) return p->quant.len == 0 && !(g->traits & CONFIG_WIDE);
     bool is_of_states =
         str_is(g->kind, "parallel") || str_is(g->kind, "optimizer") || str_is(g->kind, "settings");
     return is_of_states || (is_adapter && p->adapter.len == 0);

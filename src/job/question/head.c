@@ -8,17 +8,17 @@
 // config.json says which one the checkpoint has.
 #include "job/question/question_int.h"
 
-static const char classes[] = QUESTION_CLASSES;
 static const struct {
     const char *kind, *head, *what; // of the shape; the end of a class's name (transformers 5.23)
+    unsigned traits;
 } heads[] = {
-    {"encoder", "MaskedLM", QUESTION_MASKED},
-    {"encoder", "PreTraining", QUESTION_MASKED},
-    {"encoder", "CausalLM", "a head for the next word"},
-    {"encoder", "MultipleChoice", "a head for multiple choice"},
-    {"decoder", "SequenceClassification", classes},
-    {"decoder", "TokenClassification", classes},
-    {"decoder", "QuestionAnswering", "a head for the places of answers"},
+    {"encoder", "MaskedLM", QUESTION_MASKED, 0},
+    {"encoder", "PreTraining", QUESTION_MASKED, 0},
+    {"encoder", "CausalLM", "a head for the next word", 0},
+    {"encoder", "MultipleChoice", "a head for multiple choice", 0},
+    {"decoder", "SequenceClassification", "a head for classes", CONFIG_FEW},
+    {"decoder", "TokenClassification", "a head for classes", CONFIG_FEW},
+    {"decoder", "QuestionAnswering", "a head for the places of answers", 0},
 };
 
 const struct config_guard *question_head(const struct question *q) {
@@ -34,19 +34,27 @@ static void take_checkpoint(struct question *q, const struct shape *s) {
                          (struct config_guard){.kind = STR("head"),
                                                .what = str_of(heads[i].what),
                                                .path = STR("architectures"),
-                                               .value = s->head});
+                                               .value = s->head,
+                                               .traits = heads[i].traits});
     }
 }
 
-static void drop(struct config_reading *r, const struct config_guard *g) {
-    r->guards[g - r->guards] = r->guards[--r->guard_count];
+static bool is_no_small_head(void *context, const struct config_guard *g) {
+    (void)context;
+    return !str_is(g->kind, "head") || !(g->traits & CONFIG_FEW);
+}
+
+static bool is_not_eager(void *context, const struct config_guard *g) {
+    (void)context;
+    return !str_is(g->what, "eager attention");
 }
 
 static void check_head(struct question *q, const struct shape *s) {
     const struct config_guard *head = question_head(q);
     const bool is_decoder = s && str_is(s->kind, "decoder");
     if (head) {
-        if (str_is(head->what, classes) && !is_decoder) drop(&q->reading, head);
+        if ((head->traits & CONFIG_FEW) && !is_decoder)
+            config_keep_guards(&q->reading, is_no_small_head, NULL);
     } else if (s && !str_starts(q->plan.loss, STR("reward"))) { // whose head is for one number
         take_checkpoint(q, s);
     }
@@ -57,10 +65,7 @@ static void check_head(struct question *q, const struct shape *s) {
 static void check_attention(struct question *q, const struct shape *s) {
     static const char *const types[] = {"gemma2", "gpt_oss", NULL};
     if (!s || !str_is_one_of(s->type, types)) return;
-    for (ptrdiff_t i = q->reading.guard_count; i-- > 0;) {
-        const struct config_guard *g = &q->reading.guards[i];
-        if (str_is(g->what, "eager attention")) drop(&q->reading, g);
-    }
+    config_keep_guards(&q->reading, is_not_eager, NULL);
     if (q->reading.flash.what.len > 0 && !q->plan.inference)
         config_add_guard(q->arena, &q->reading, q->reading.flash);
 }

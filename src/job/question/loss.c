@@ -218,7 +218,7 @@ static const char *liger_word(const struct question *q) {
         const struct config_guard *g = &q->reading.guards[i];
         const struct str key = str_last(g->path, '.');
         const bool is_left = str_is_one_of(key, liger_layers);
-        is_other |= is_of_loss(g) || str_starts(g->what, STR("smoothed labels"));
+        is_other |= is_of_loss(g) || (g->traits & CONFIG_ALL_LOGITS);
         if (!is_liger(g)) continue;
         left_count += is_left;
         is_other |= is_of_liger_map(g) && !is_left && !str_is(g->what, "fused cross entropy");

@@ -201,7 +201,6 @@ enum question_whose question_whose(const struct question *q, bool fits, struct s
 int question_failed(const struct question *q, int rc);
 // The guard that names another head than tapes and templates have; NULL: there is none.
 #define QUESTION_MASKED "a head for masked words"
-#define QUESTION_CLASSES "a head for classes"
 const struct config_guard *question_head(const struct question *q);
 bool question_counts_out(const struct question *q, const struct config_guard *g);
 // Whether a setting of the config that no role reads says torch.compile.

@@ -199,6 +199,21 @@ struct config_options {
     bool inference; // the question is one of inference: guards in its sections count
 };
 
+// What a setting means beside its name: the words in brackets behind names in data/dialects.tsv.
+enum config_trait {
+    CONFIG_EMBEDDINGS = 1 << 0,     // a few numbers a sample, of several samples, and no logits
+    CONFIG_NEGATIVES = 1 << 1,      // a sample is told from the others of its micro-batch
+    CONFIG_MASKED = 1 << 2,         // the model sees a part of each sample, a decoder all of it
+    CONFIG_SEVERAL_SIZES = 1 << 3,  // of images, the largest above the one that is read
+    CONFIG_AROUND = 1 << 4,         // a model around the one that is named
+    CONFIG_FEW = 1 << 5,            // a head for a few numbers, where others have logits of words
+    CONFIG_BESIDE_ADAPTER = 1 << 6, // trained in full where only an adapter is otherwise
+    CONFIG_WIDE = 1 << 7,           // more bytes, of a kind that mostly takes some off
+    CONFIG_ALL_LOGITS = 1 << 8,     // all logits once more
+    CONFIG_OTHER_LENGTH = 1 << 9,   // may be the length of texts, where none is known to be
+    CONFIG_UNREAD = 1 << 10,        // a program, or a file of a format that is not read
+};
+
 // A setting that changes what memory is needed and that the forecast does not count.
 struct config_guard {
     struct str kind; // adapter, quantisation, sharding, offload, parallel, objective, frozen, …
@@ -206,6 +221,7 @@ struct config_guard {
     struct str path, value; // value empty: a list or a map
     struct str file;        // the file it stands in, where that is another
     int line;
+    unsigned traits; // of enum config_trait
 };
 
 struct config_reading {
@@ -251,12 +267,11 @@ struct config_reading {
 
 // The first of that kind; NULL: there is none.
 const struct config_guard *config_guard_of(const struct config_reading *r, const char *kind);
-// Of a key that may be the length of texts, where none is known to be.
-#define CONFIG_OTHER_LENGTH "texts of another length"
-// Of a program, or a file of a format that is not read.
-#define CONFIG_UNREAD "what the file says"
 // A setting that no row of a dialect names.
 void config_add_guard(struct arena *a, struct config_reading *r, struct config_guard g);
+// Lets go of those that the rule does not keep.
+typedef bool config_guard_rule(void *context, const struct config_guard *g);
+void config_keep_guards(struct config_reading *r, config_guard_rule *keeps, void *context);
 
 // Finds the dialect and every role. A file that is not a training config at all (wandb record,
 // sweep, data set, model description, CI) gives 0 with editable false and the reason in refusal.

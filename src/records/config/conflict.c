@@ -108,16 +108,15 @@ static const struct match *switched_on(struct reader *r, const char *place, stru
 }
 
 // A sample is told from the others of its micro-batch: of 64 samples in 32 steps each has one to be
-// told from, not 63. The table of dialects says so at the end of such a setting's name.
+// told from, not 63.
 static void find_negatives(struct reader *r) {
     struct config_reading *to = r->reading;
     for (ptrdiff_t i = 0; i < to->guard_count && to->negatives.len == 0; i++) {
         const struct config_guard *g = &to->guards[i];
-        if (str_ends(g->what, STR("in-batch negatives")))
-            to->negatives = g->value.len > 0
-                                ? str_format(r->arena, "%.*s: %.*s", STR_ARG(g->path),
-                                             STR_ARG(g->value))
-                                : g->path;
+        if (g->traits & CONFIG_NEGATIVES)
+            to->negatives = g->value.len > 0 ? str_format(r->arena, "%.*s: %.*s", STR_ARG(g->path),
+                                                          STR_ARG(g->value))
+                                             : g->path;
     }
 }
 

@@ -237,6 +237,7 @@ bool config_reader_deepspeed(struct reader *r);
 
 // --- guard.c -------------------------------------------------------------------------------------
 
+unsigned config_trait_find(struct str word); // 0: there is none
 // Fills the reading's guards; `every` are the rows for all dialects.
 void config_reader_guards(struct reader *r, const struct dialect *every);
 

@@ -79,25 +79,56 @@ static bool holds_case(struct arena *a, struct str when, struct str key, struct 
     return str_equal_nocase(when, text);
 }
 
-// "lora=LoRA | full= | *=an adapter ({})": the name of the first case that holds; empty: none. A
-// first case "off" is of a setting that changes something by being off; others say nothing then.
-static struct str name_of(struct arena *a, struct str cases, struct str key, struct str text,
-                          const struct scalar *s, bool is_off) {
+unsigned config_trait_find(struct str word) {
+    static const struct {
+        const char *word;
+        enum config_trait trait;
+    } words[] = {{"embeddings", CONFIG_EMBEDDINGS},
+                 {"negatives", CONFIG_NEGATIVES},
+                 {"masked", CONFIG_MASKED},
+                 {"several-sizes", CONFIG_SEVERAL_SIZES},
+                 {"around", CONFIG_AROUND},
+                 {"few", CONFIG_FEW},
+                 {"beside-adapter", CONFIG_BESIDE_ADAPTER},
+                 {"wide", CONFIG_WIDE},
+                 {"all-logits", CONFIG_ALL_LOGITS}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (str_is(word, words[i].word)) return words[i].trait;
+    return 0;
+}
+
+// "embeddings of texts [embeddings]": the name, and what it means.
+static void take_name(struct config_guard *g, struct str name) {
+    const ptrdiff_t at = str_find(name, STR(" ["));
+    struct str words = at < 0 ? (struct str){0} : str_slice(name, at + 2, name.len - 1);
+    g->what = at < 0 ? name : str_slice(name, 0, at);
+    while (words.len > 0) g->traits |= config_trait_find(str_cut(&words, ' '));
+}
+
+// "lora=LoRA | full= | *=an adapter ({})": by the name of the first case that holds; none: it says
+// nothing. A first case "off" is of a setting that changes something by being off; others say
+// nothing then.
+static void name_guard(struct arena *a, struct str cases, struct str key, struct str text,
+                       const struct scalar *s, bool is_off, struct config_guard *g) {
     const bool has_off = str_starts(cases, STR("off="));
-    if (is_off && !has_off) return (struct str){0};
+    if (is_off && !has_off) return;
     if (has_off) {
         struct str name = str_trim(str_cut(&cases, '|'));
-        if (is_off) return str_slice(name, 4, name.len);
+        if (is_off) {
+            take_name(g, str_slice(name, 4, name.len));
+            return;
+        }
     }
     while (cases.len > 0) {
         struct str name = str_trim(str_cut(&cases, '|')), when = str_cut(&name, '=');
         if (!holds_case(a, when, key, text, s)) continue;
-        const ptrdiff_t hole = str_find(name, STR("{}"));
-        if (hole < 0) return name;
-        return str_format(a, "%.*s%.*s%.*s", (int)hole, name.p, STR_ARG(text),
-                          (int)(name.len - hole - 2), name.p + hole + 2);
+        take_name(g, name);
+        const ptrdiff_t hole = str_find(g->what, STR("{}"));
+        if (hole < 0) return;
+        g->what = str_format(a, "%.*s%.*s%.*s", (int)hole, g->what.p, STR_ARG(text),
+                             (int)(g->what.len - hole - 2), g->what.p + hole + 2);
+        return;
     }
-    return (struct str){0};
 }
 
 // --- Places --------------------------------------------------------------------------------------
@@ -152,17 +183,23 @@ void config_add_guard(struct arena *a, struct config_reading *r, struct config_g
     *arena_push(a, &r->guards, &r->guard_count, &r->guard_capacity) = g;
 }
 
+void config_keep_guards(struct config_reading *r, config_guard_rule *keeps, void *context) {
+    ptrdiff_t kept = 0;
+    for (ptrdiff_t i = 0; i < r->guard_count; i++)
+        if (keeps(context, &r->guards[i])) r->guards[kept++] = r->guards[i];
+    r->guard_count = kept;
+}
+
 static void add_guard(struct reader *r, const struct guard_row *row, const struct entry *e) {
     struct config_node *n =
         config_node_follow(config_node_referenced(r->arena, r->config, e->value));
     const struct scalar s = config_scalar_read(r->config, n);
     const struct str text = config_node_text(r->arena, n, ' ');
-    struct config_guard g = {
-        .kind = row->kind,
-        .what = name_of(r->arena, row->cases, e->key->text, text, &s, is_off(r->config, n, 0)),
-        .path = config_path_join(r->arena, e->path, e->key->text),
-        .value = shown(n->kind == NODE_SCALAR ? text : (struct str){0}),
-        .line = e->key->line};
+    struct config_guard g = {.kind = row->kind,
+                             .path = config_path_join(r->arena, e->path, e->key->text),
+                             .value = shown(n->kind == NODE_SCALAR ? text : (struct str){0}),
+                             .line = e->key->line};
+    name_guard(r->arena, row->cases, e->key->text, text, &s, is_off(r->config, n, 0), &g);
     if (e->value->file > 0) g.file = r->config->files.items[e->value->file - 1];
     if (g.what.len > 0 && !is_named(r, &g)) config_add_guard(r->arena, r->reading, g);
 }
@@ -277,18 +314,13 @@ static void read_lines(struct scope *s) {
 
 // Flash attention is counted of most models as what they are trained with; which have another
 // attention, the model says. What a GPU may lack is the GPU's matter.
-static void put_aside(struct arena *a, struct config_reading *reading) {
-    ptrdiff_t kept = 0;
-    for (ptrdiff_t i = 0; i < reading->guard_count; i++) {
-        const struct config_guard *guard = &reading->guards[i];
-        if (str_is(guard->kind, "asks"))
-            *arena_push(a, &reading->asks, &reading->ask_count, &reading->ask_capacity) = *guard;
-        else if (!str_is(guard->kind, "flash"))
-            reading->guards[kept++] = *guard;
-        else if (reading->flash.what.len == 0)
-            reading->flash = *guard;
-    }
-    reading->guard_count = kept;
+static bool is_of_all(void *context, const struct config_guard *g) {
+    const struct reader *r = context;
+    struct config_reading *to = r->reading;
+    const bool is_flash = str_is(g->kind, "flash"), is_asked = str_is(g->kind, "asks");
+    if (is_asked) *arena_push(r->arena, &to->asks, &to->ask_count, &to->ask_capacity) = *g;
+    if (is_flash && to->flash.what.len == 0) to->flash = *g;
+    return !is_flash && !is_asked;
 }
 
 // --- All -----------------------------------------------------------------------------------------
@@ -316,5 +348,5 @@ void config_reader_guards(struct reader *r, const struct dialect *every) {
         const struct guard_row *row = &every->guards[i];
         if (!is_chosen(own, every->choice, row->kind)) read_row(r, &lines, row, true);
     }
-    put_aside(r->arena, r->reading);
+    config_keep_guards(r->reading, is_of_all, r);
 }

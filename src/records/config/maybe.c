@@ -86,9 +86,10 @@ static void name(struct reader *r, enum config_role role, const struct entry *e)
     if (role == CONFIG_SEQUENCE_LENGTH)
         config_add_guard(r->arena, r->reading,
                          (struct config_guard){.kind = STR("sizes"),
-                                               .what = STR(CONFIG_OTHER_LENGTH),
+                                               .what = STR("texts of another length"),
                                                .path = path,
-                                               .value = text});
+                                               .value = text,
+                                               .traits = CONFIG_OTHER_LENGTH});
     struct config_value *batch = &r->reading->values[CONFIG_BATCH];
     if (role != CONFIG_ACCUMULATION || batch->refusal.len > 0) return;
     batch->refusal = str_format(

@@ -94,30 +94,24 @@ static bool is_around(const struct reader *r, const struct config_guard *g) {
     const struct config_value *model = &r->reading->values[CONFIG_MODEL];
     if (str_equal(g->path, model->path) || g->value.len == 0) return false;
     // Where no model is named, it may itself be the one.
-    if (model->text.len == 0 && str_starts(g->what, STR("another model"))) return false;
+    if (model->text.len == 0 && (g->traits & CONFIG_AROUND)) return false;
     if (r->reading->values[CONFIG_SEQUENCE_LENGTH].line > 0) return false;
     for (ptrdiff_t i = 0; i + g->value.len <= model->text.len; i++)
         if (str_equal_nocase(str_slice(model->text, i, i + g->value.len), g->value)) return false;
     return true;
 }
 
-static void drop_not_around(struct reader *r) {
-    static const char *const teams[] = {"sections", "flat", NULL};
-    struct config_reading *to = r->reading;
-    ptrdiff_t kept = 0;
-    if (!r->dialect || !str_is_one_of(r->dialect->id, teams)) return;
-    for (ptrdiff_t i = 0; i < to->guard_count; i++) {
-        const struct config_guard *g = &to->guards[i];
-        const bool is_asked =
-            str_is(g->kind, "segmentation") && !str_ends(g->path, STR("encoder_name"));
-        if (!is_asked || is_around(r, g)) to->guards[kept++] = *g;
-    }
-    to->guard_count = kept;
+static bool is_no_other(void *context, const struct config_guard *g) {
+    const bool is_asked =
+        str_is(g->kind, "segmentation") && !str_ends(g->path, STR("encoder_name"));
+    return !is_asked || is_around(context, g);
 }
 
 void config_reader_model(struct reader *r, const struct dialect *every) {
+    static const char *const teams[] = {"sections", "flat", NULL};
     find_ensemble(r, every);
     find_backbone(r);
     drop_template(r);
-    drop_not_around(r);
+    if (r->dialect && str_is_one_of(r->dialect->id, teams))
+        config_keep_guards(r->reading, is_no_other, r);
 }

@@ -410,9 +410,10 @@ static void note_unread(struct reader *r) {
     }
     config_add_guard(r->arena, r->reading,
                      (struct config_guard){.kind = STR("settings"),
-                                           .what = STR(CONFIG_UNREAD),
+                                           .what = STR("what the file says"),
                                            .path = r->config->name,
-                                           .value = STR("nothing of it is read")});
+                                           .value = STR("nothing of it is read"),
+                                           .traits = CONFIG_UNREAD});
 }
 
 int config_read_roles(struct arena *a, const struct config *c, const struct config_options *options,
