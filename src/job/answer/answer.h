@@ -109,6 +109,10 @@ struct str answer_precision_note(const struct question *q, const struct gpu *gpu
 #define ANSWER_LACKS "not on this GPU: "
 struct str answer_lacks(const struct question *q, const struct answer *answer,
                         struct str *ret_without);
+// The least compute capability (89 of 8.9) of a GPU that has all that the question's training asks
+// for, bf16 without emulation too, and what asks for most; 0: any, and NULL.
+enum { ANSWER_BF16 = 80 };
+int answer_capability(const struct question *q, const char **ret_what);
 // Whether a note is of what the GPU can do, to be said of each of several GPUs.
 bool answer_is_of_gpu(struct str note);
 // Whether the GPU has all of it, and what it does instead is counted, too.

@@ -24,6 +24,7 @@ static const struct {
     {"Triton (Liger kernels, cut cross-entropy)", GPU_TRITON, has_triton_loss},
     {"torch.compile", GPU_TRITON, is_compiled},
 };
+enum { NEEDS = sizeof needs / sizeof *needs };
 
 bool answer_is_of_gpu(struct str note) {
     static const char *const notes[] = {ANSWER_LACKS, ANSWER_OVERFLOWS, ANSWER_EMULATED,
@@ -39,6 +40,27 @@ static const struct config_guard *setting_of(const struct question *q, const cha
     return NULL;
 }
 
+static bool is_asked(const struct config_guard *setting, const struct plan *p, int need) {
+    return setting || (needs[need].is_asked && needs[need].is_asked(p));
+}
+
+int answer_capability(const struct question *q, const char **ret_what) {
+    const struct plan *p = &q->plan;
+    int most = 0;
+    *ret_what = NULL;
+    if (p->precision == PLAN_BF16 || p->precision == PLAN_AMP_BF16) {
+        most = ANSWER_BF16;
+        *ret_what = "bf16";
+    }
+    for (int i = 0; i < NEEDS; i++) {
+        const int least = gpu_feature_needs(needs[i].feature);
+        if (least <= most || !is_asked(setting_of(q, needs[i].what), p, i)) continue;
+        most = least;
+        *ret_what = needs[i].what;
+    }
+    return most;
+}
+
 static void add_place(const struct config_guard *g, struct buf *text) {
     if (!g) return;
     buf_format(text, " (%.*s%s%.*s)", STR_ARG(g->path), g->value.len > 0 ? ": " : "",
@@ -49,13 +71,13 @@ struct str answer_lacks(const struct question *q, const struct answer *answer,
                         struct str *ret_without) {
     const struct gpu *gpu = &answer->card.gpu;
     struct buf text = buf_new(q->arena), without = buf_new(q->arena);
-    for (size_t i = 0; i < sizeof needs / sizeof *needs && !gpu->is_custom; i++) {
+    for (int i = 0; i < NEEDS && !gpu->is_custom; i++) {
         const struct config_guard *g = setting_of(q, needs[i].what);
-        const bool is_asked = g || (needs[i].is_asked && needs[i].is_asked(&answer->plan));
-        if (!is_asked || gpu_has(gpu, needs[i].feature)) continue;
+        if (!is_asked(g, &answer->plan, i) || gpu_has(gpu, needs[i].feature)) continue;
         buf_format(&text, "%s%s", text.count > 0 ? "; " : ANSWER_LACKS, needs[i].what);
         add_place(g, &text);
-        buf_format(&text, " needs compute capability %s", gpu_feature_needs(needs[i].feature));
+        const int least = gpu_feature_needs(needs[i].feature);
+        buf_format(&text, " needs compute capability %d.%d", least / 10, least % 10);
         buf_join(&without, ", ", str_of(needs[i].what));
     }
     if (text.count > 0 && gpu->compute_capability > 0)

@@ -81,7 +81,7 @@ struct gpu gpu_custom(const struct gpu *like, int64_t memory_bytes);
 // kernels.
 enum gpu_feature { GPU_TRITON, GPU_FLASH, GPU_TF32, GPU_FP8, GPU_FLASH_4, GPU_FEATURES };
 bool gpu_has(const struct gpu *g, enum gpu_feature feature);
-const char *gpu_feature_needs(enum gpu_feature feature); // "8.0"
+int gpu_feature_needs(enum gpu_feature feature); // 89 of 8.9
 
 // Classes of GPUs for advice to a team. A rule over facts (gpu.c), not a list.
 enum gpu_tier { GPU_LOW_END, GPU_BUDGET, GPU_MID_RANGE, GPU_HIGH_END, GPU_TIERS };

@@ -57,7 +57,7 @@ static int add_gpus(struct fit_cloud *c, const char *names, struct fail *why) {
     for (ptrdiff_t i = 0; i < cards.count; i++) c->rows[c->count++].card = cards.items[i];
     for (ptrdiff_t i = 0; !names && i < q->gpus.count; i++) {
         const struct gpu *gpu = &q->gpus.gpus[i];
-        if (!is_lent(gpu) || (c->needs_bf16 && !gpu->has_bf16)) continue;
+        if (!is_lent(gpu) || gpu->compute_capability < c->capability) continue;
         question_place(q, *gpu, &c->rows[c->count++].card);
     }
     for (ptrdiff_t i = 0; i < c->count; i++) {
@@ -265,9 +265,7 @@ int fit_cloud(struct arena *a, const struct fit_options *options, struct fail *w
         return fail_hint(why, "--on %s changes no config: fit --gpu NAME does, then ask again",
                          engine->name);
     }
-    // What else a config asks of a GPU (FlashAttention, TF32) those with bf16 have, too.
-    c.needs_bf16 = c.q->plan.precision == PLAN_BF16 || c.q->plan.precision == PLAN_AMP_BF16 ||
-                   c.q->reading.ask_count > 0;
+    c.capability = answer_capability(c.q, &c.asks);
     int64_t ranks = c.q->plan.ranks > 0 ? c.q->plan.ranks : 1;
     c.gpus = ranks < GPUS_OF_NODE ? ranks : GPUS_OF_NODE;
     while (ranks % c.gpus != 0) c.gpus--;

@@ -16,7 +16,7 @@
 
 // --- Kubernetes ----------------------------------------------------------------------------------
 
-enum { COMPUTE_MAJOR_OF_BF16 = 8, LABEL_MOST = 63 };
+enum { LABEL_MOST = 63 };
 
 static json_t *expression(const char *key, const char *operator, json_t * values) {
     return json_pack("{s:s, s:s, s:o}", "key", key, "operator", operator, "values", values);
@@ -73,9 +73,9 @@ static int kubernetes(struct fit_cloud *c, json_t **ret_spec, struct fail *why) 
         json_array_append_new(expressions, expression("nvidia.com/gpu.product", "In", products(c)));
     json_array_append_new(expressions,
                           expression("nvidia.com/gpu.memory", "Gt", above(memory_above(c))));
-    if (c->needs_bf16 && !c->is_named)
+    if (c->capability > 0 && !c->is_named) // in whole versions: a minor one has a label of its own
         json_array_append_new(expressions, expression("nvidia.com/gpu.compute.major", "Gt",
-                                                      above(COMPUTE_MAJOR_OF_BF16 - 1)));
+                                                      above((c->capability + 9) / 10 - 1)));
     *ret_spec =
         json_pack("{s:[{s:s, s:{s:{s:I}}}], s:{s:{s:{s:[{s:o}]}}}}", "containers", "name",
                   "trainer", "resources", "limits", "nvidia.com/gpu", (json_int_t)c->gpus,
@@ -169,10 +169,12 @@ static json_t *sky_memory(struct fit_cloud *c) {
         snprintf(text, sizeof text, "nvidia:%dGB+:%lld", least, (long long)c->gpus);
     else
         snprintf(text, sizeof text, "nvidia:%dGB+", least);
-    if (c->needs_bf16)
-        str_list_add(c->q->arena, &c->notes,
-                     STR("GPUs without bf16 (V100, T4 and older) may be taken, too, and only "
-                         "emulate it; --gpus names those that you want"));
+    if (c->capability > 0)
+        str_list_format(c->q->arena, &c->notes,
+                        "GPUs below compute capability %d.%d, which %s needs%s, may be taken, too; "
+                        "--gpus names those that you want",
+                        c->capability / 10, c->capability % 10, c->asks,
+                        c->capability == ANSWER_BF16 ? " (V100, T4 and older are)" : "");
     return json_string(text);
 }
 

@@ -202,8 +202,9 @@ struct fit_cloud {
     ptrdiff_t count, fitting;
     // Without --gpus: from here on every row fits. Otherwise 0.
     ptrdiff_t floor;
-    bool is_named; // by --gpus
-    bool needs_bf16;
+    bool is_named;       // by --gpus
+    int capability;      // the least of a GPU that is not named, 80 of 8.0; 0: any
+    const char *asks;    // what needs it: "bf16"
     int64_t gpus, nodes; // GPUs of one node, and nodes
     struct str_list notes;
 };
