@@ -204,6 +204,8 @@ static const struct row rows[] = {
      "Qwen/Qwen3-4B", 2048},
     {"llamafactory_merge.yaml", "llamafactory_export", "-", 0, 0, 0, "-", "-", 0,
      .refusal = "trains nothing"},
+    {"vllm_server.yaml", "vllm", "-", 0, 0, 0, "-", "-", 0, .refusal = "trains nothing"},
+    {"sglang_server.yaml", "sglang", "-", 0, 0, 0, "-", "-", 0, .refusal = "trains nothing"},
     {"swin_apex.yaml", "swin", "DATA.BATCH_SIZE", 32, 'D', 128, "fp32",
      "swin_small_patch4_window7_224", 224},
     {"ensemble_list.yaml", "none", "-", 0, 0, 0, "fp32", "convnext_tiny", 0,
