@@ -207,7 +207,7 @@ struct gpu gpu_custom(const struct gpu *like, int64_t memory_bytes) {
     g.total_bytes = g.usable_bytes = memory_bytes;
     g.nominal_gb = (int)((memory_bytes + UNIT_GIB / 2) / UNIT_GIB);
     g.usable_source = STR("given by the user");
-    g.is_custom = true;
+    g.is_custom = !like;
     return g;
 }
 

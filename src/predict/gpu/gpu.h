@@ -36,7 +36,7 @@ struct gpu {
     bool has_tensor_cores; // also AMD's matrix cores, Intel's XMX and the like
     bool has_bf16;         // in hardware, not emulated
     bool is_unified;       // memory shared with the CPU
-    bool is_custom;        // made by gpu_custom
+    bool is_custom;        // only its memory is known
     struct str source, note;
 };
 
