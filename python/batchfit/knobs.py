@@ -60,6 +60,7 @@ KNOBS = {
               "fills it in) and overlap_comm, zero3:BUCKET:overlap:prefetch=N:persist=N:live=N:reuse=N:group=N with its numbers; "
               ":optimizer=cpu and, of zero3, :param=cpu for what stays on the host, :paged where it is not pinned; hf:, and python: where the model has _no_split_modules (fsdp1, fsdp2)"),
     "ranks": (int, "GPUs that share the weights; the first of them is recorded"),
+    "rank": (int, "zero1, zero2: another of them, from 0"),
     "tp": (int, "tensor parallelism: so many GPUs split each layer, its sequences and the loss, --ranks times; titan: only"),
     "compile": (("model", "layers", "layers+loss"), "torch.compile by Inductor: the model as one graph, each layer as one, or also the loss "
                 "(titan: only)"),

@@ -24,12 +24,14 @@ def check(knobs, kind):
     if not knobs.shard:
         if kind == "titan":
             raise UsageError("titan:NAME is sharded: --shard fsdp2 --ranks N")
-        if knobs.ranks or knobs.tp:
-            raise UsageError("--%s needs --shard fsdp2" % ("ranks" if knobs.ranks else "tp"))
+        if knobs.ranks or knobs.tp or knobs.rank is not None:
+            raise UsageError("--%s needs --shard fsdp2" % ("ranks" if knobs.ranks else "tp" if knobs.tp else "rank"))
         return
     word, is_offloaded = split(knobs.shard)
     if word is None:
         raise UsageError("--shard %s: fsdp1, fsdp2, both perhaps with :offload, %s, torchtune, zero1, zero2 or zero3" % (knobs.shard, ", ".join(VERSIONS)))
+    if knobs.rank is not None:
+        raise UsageError("--rank %d: of zero1 and zero2; no GPU has more than the first under --shard %s" % (knobs.rank, knobs.shard))
     is_second = word != "fsdp1"
     if knobs.shard == INSIDE and not (knobs.checkpointing and knobs.adapter):
         raise UsageError("--shard %s: with --checkpointing and --adapter; without, fsdp1 is the same" % knobs.shard)

@@ -105,6 +105,8 @@ def check(knobs, kind):
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME)" % knobs.shard)
     if knobs.shard != WHOLE and not is_trace(knobs.shard) and (not knobs.ranks or not 1 <= knobs.ranks <= MOST_RANKS):
         raise UsageError("--shard %s needs --ranks 1 to %d" % (knobs.shard, MOST_RANKS))
+    if knobs.rank is not None and not (stage(knobs.shard) in (1, 2) and 0 <= knobs.rank < knobs.ranks):
+        raise UsageError("--rank %d: of --shard zero1 or zero2, from 0 to one below --ranks" % knobs.rank)
     if knobs.mode != "train" or knobs.ema or knobs.precision not in ("amp-bf16", "bf16"):
         raise UsageError("--shard %s: training in bf16, without a model average, is recorded" % knobs.shard)
     if knobs.quant and knobs.quant not in ("nf4", "nf4-dq"):
@@ -273,16 +275,16 @@ def _convert(cls, script):
     cls._zero_init_param = convert
 
 
-def _start(ranks, rec, host):
-    """(deepspeed, handle): a group of so many ranks, of which this process is the first."""
+def _start(rank, ranks, rec, host):
+    """(deepspeed, handle): a group of so many ranks, of which this process is one."""
     import torch.distributed._tools.fake_collectives  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
     from torch import distributed  # pylint: disable=import-outside-toplevel
     from torch.testing._internal.distributed.fake_pg import FakeStore  # pylint: disable=import-outside-toplevel
-    os.environ.update(DS_ACCELERATOR="cpu", RANK="0", WORLD_SIZE=str(ranks), LOCAL_RANK="0", LOCAL_SIZE=str(ranks))
+    os.environ.update(DS_ACCELERATOR="cpu", RANK=str(rank), WORLD_SIZE=str(ranks), LOCAL_RANK=str(rank), LOCAL_SIZE=str(ranks))
     if distributed.is_initialized() and distributed.get_world_size() != ranks:
         raise RecordError("DeepSpeed has one number of ranks a process")  # it remembers its groups
     if not distributed.is_initialized():
-        distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+        distributed.init_process_group("fake", rank=rank, world_size=ranks, store=FakeStore())
     deepspeed = need("deepspeed", "deepspeed")
     from deepspeed.accelerator import set_accelerator  # pylint: disable=import-outside-toplevel
     from deepspeed.runtime.zero import linear, stage3, stage_1_and_2  # pylint: disable=import-outside-toplevel
@@ -324,7 +326,7 @@ class ZeroScript(Script):
     def _start(self):
         from .zero_host import Host  # pylint: disable=import-outside-toplevel  - not of torch 1.x
         self.host = Host()
-        self.deepspeed, handle = _start(self.knobs.ranks or 2, self.rec, self.host)
+        self.deepspeed, handle = _start(self.knobs.rank or 0, self.knobs.ranks or 2, self.rec, self.host)
         self.elsewhere = {}  # parameters that are on the host, and of which module they are
         _convert(sys.modules["deepspeed.runtime.zero.partition_parameters"].Init, self)
         return handle

@@ -135,6 +135,17 @@ static const struct {
      "stage3-qlora-host",
      false,
      {3, 4, SQUARE, false, {PREFETCH, 2560, G, G, G}, {TAPE_ON_HOST, TAPE_ON_HOST}}},
+    // Others than the first.
+    {"whole", "stage1-third", false, {1, 8, SQUARE, .rank = 2}},
+    {"whole", "stage1-last-accumulating", true, {1, 3, 300000, true, .rank = 2}},
+    {"whole", "stage2-second", false, {2, 8, SQUARE, .rank = 1}},
+    {"whole", "stage2-last-overlap", false, {2, 5, 500000, true, .rank = 4}},
+    {"whole", "stage2-middle-accumulating", true, {2, 64, 1000000, .rank = 20}},
+    {"whole-lora", "stage2-lora-last", false, {2, 4, 500000000, .rank = 3}},
+    {"whole",
+     "stage2-host-last-accumulating",
+     true,
+     {2, 5, 500000, true, .offload = {.optimizer = TAPE_ON_HOST}, .rank = 4}},
 };
 
 static void is_same_host(const char *name, const struct tape_header *ours,
@@ -168,6 +179,41 @@ static void every_phase_needs_what_deepspeed_needs(void **state) {
                          (long long)ours.bytes[k], (long long)theirs.bytes[k]);
         }
     }
+}
+
+// In no phase does a rank live with more than the most, nor is that more than the rank's with most
+// has but for what comes and goes in the update.
+static void none_has_more_than_the_most(void **state) {
+    (void)state;
+    static const struct tape_zero cases[] = {{1, 8, SQUARE, .rank = TAPE_RANK_OF_MOST},
+                                             {2, 5, SQUARE, .rank = TAPE_RANK_OF_MOST},
+                                             {2, 32, 100000, true, .rank = TAPE_RANK_OF_MOST},
+                                             {2, 64, 1000000, .rank = TAPE_RANK_OF_MOST}};
+    ARENA_AUTO a = {0};
+    int above = 0;
+    const struct tape whole = tape_of(&a, "whole");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tape_zero how = cases[i];
+        struct tape made;
+        int64_t most[PHASES] = {0}, first[PHASES] = {0};
+        assert_true(tape_zero(&a, &whole, &how, &made));
+        const struct peaks all = peaks_of(&made);
+        for (how.rank = 0; how.rank < how.ranks; how.rank++) {
+            assert_true(tape_zero(&a, &whole, &how, &made));
+            const struct peaks p = peaks_of(&made);
+            for (int k = 0; k < p.count; k++) {
+                if (p.bytes[k] > most[k]) most[k] = p.bytes[k];
+                if (how.rank == 0) first[k] = p.bytes[k];
+            }
+        }
+        for (int k = 0; k < all.count; k++) {
+            assert_true(all.bytes[k] + SCALARS_BYTES >= most[k]);
+            if (all.phases[k] != TAPE_OPTIMIZER)
+                assert_true(all.bytes[k] <= most[k] + SCALARS_BYTES);
+            above += all.bytes[k] > first[k] + SCALARS_BYTES;
+        }
+    }
+    assert_true(above > 0); // the first is not always the one
 }
 
 // A tape of one rank is one of its own kind, and may be read again.
@@ -240,6 +286,7 @@ static void gradients_of_nothing_are_none_of_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_phase_needs_what_deepspeed_needs),
+        cmocka_unit_test(none_has_more_than_the_most),
         cmocka_unit_test(what_is_made_is_a_tape),
         cmocka_unit_test(every_number_counts),
         cmocka_unit_test(a_whole_tape_is_no_trace),

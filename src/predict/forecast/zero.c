@@ -19,6 +19,7 @@ struct tape_zero forecast_zero_of(const struct plan *p, const struct shape *s) {
     return (struct tape_zero){
         .stage = zero.stage,
         .ranks = p->ranks > 1 ? p->ranks : 1,
+        .rank = TAPE_RANK_OF_MOST,
         .bucket = zero.bucket > 0 ? zero.bucket : s->hidden * s->hidden,
         .overlaps = zero.overlaps,
         .zero3 = {.prefetch = number_of(&zero, PLAN_ZERO_PREFETCH, s->hidden),
@@ -52,7 +53,7 @@ static struct str stage12_text(struct arena *a, const struct tape_zero *how) {
     const bool is_away = how->offload.optimizer != TAPE_ON_GPU;
     return str_format(a,
                       "a master copy and AdamW's states in fp32 by parts%s, %s reduced in %s of "
-                      "%lld elements; the first GPU is shown",
+                      "%lld elements; no GPU has more than what is shown",
                       is_away ? " on the host" : "",
                       how->stage == 1 ? "all gradients kept,"
                       : is_away       ? "gradients sent there when they are"

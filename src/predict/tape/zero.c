@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tape of one GPU becomes that of the first of several under DeepSpeed's ZeRO, stage 1 or 2:
+// The tape of one GPU becomes that of one of several under DeepSpeed's ZeRO, stage 1 or 2:
 // what deepspeed/runtime/zero/stage_1_and_2.py (0.19.8) allocates and frees, in its order, scalars
 // aside. Trained weights lie in one flat buffer a group, their master copy and AdamW's states are a
 // rank's part of it in fp32, and gradients go through buckets. tests/unit/tape_zero.c holds
@@ -8,10 +8,7 @@
 
 #include <string.h>
 
-enum {
-    GROUPS = ZERO_GROUPS,
-    ALIGNMENT = 2
-}; // weight decay or none; elements of two bytes that NCCL wants
+enum { GROUPS = ZERO_GROUPS };
 
 enum op { OP_WEIGHTS, OP_MASTER, OP_STATE, OP_BUCKET, OP_REDUCED, OP_PART, OP_FP32, OP_NORM, OPS };
 static const char *const op_names[OPS] = {
@@ -20,18 +17,8 @@ static const char *const op_names[OPS] = {
     [OP_FP32] = "zero.gradients_fp32", [OP_NORM] = "zero.norm",
 };
 
-// A trained parameter: its elements, the group, where it begins in the group's flat buffer.
-struct weight {
-    int64_t count, at;
-    int32_t alloc; // of the tape that is read
-    int group;
-    int32_t norm;  // of its gradient, a number on the way to the host
-    bool is_taken; // a gradient is known to be this one's
-};
-struct group {
-    int64_t count, part; // elements of all, and of one rank with what fills it up
-    int32_t averaged;    // pieces of the first rank's part
-    int32_t states[2];
+struct blocks {
+    int32_t *items, count;
 };
 
 struct zero {
@@ -41,16 +28,17 @@ struct zero {
     int32_t first_op;
     int32_t *now;    // of every allocation of `from` its copy
     int32_t *weight; // of every allocation that is a gradient, whose
-    struct weight *weights;
+    struct zero_weight *weights;
     int32_t weight_count;
-    struct group groups[GROUPS];
+    struct zero_group groups[GROUPS];
     // The backward pass that runs.
     int32_t buckets[2], bucket_count;
     int64_t elements;           // in the bucket
     int32_t *inside, in_bucket; // weights
     int32_t oversize;           // the gradient that no bucket can take, as a copy
-    int32_t part, older;        // gradients of the first rank: this pass's, and earlier ones'
-    int32_t *kept, kept_count;  // whole gradients, stage 1: as copies
+    struct blocks parts, older; // gradients of the rank: this pass's, and earlier ones'
+    int64_t held;               // elements in parts
+    struct blocks kept;         // whole gradients, stage 1: as copies
     int32_t hook;               // the gradient that is made, until its node ends; as it was read
     bool is_last, accumulates;  // the micro-step before the update; there are others
 };
@@ -70,10 +58,10 @@ static void pass_by(struct zero *z, enum op op, int64_t bytes) {
 
 // -- whose gradient --------------------------------------------------------------
 
-static struct weight *weight_of(struct zero *z, const struct tape_alloc *gradient) {
-    struct weight *some = NULL;
+static struct zero_weight *weight_of(struct zero *z, const struct tape_alloc *gradient) {
+    struct zero_weight *some = NULL;
     for (int32_t i = 0; i < z->weight_count; i++) {
-        struct weight *w = &z->weights[i];
+        struct zero_weight *w = &z->weights[i];
         const struct tape_alloc *p = &z->from->allocs[w->alloc];
         if (w->is_taken || p->c != gradient->c) continue;
         if (p->module == gradient->module) return w;
@@ -87,7 +75,7 @@ static void find_gradients(struct zero *z, int32_t begin, int32_t end) {
     for (int32_t i = begin; i < end; i++) {
         const struct tape_event *e = &z->from->events[i];
         if (e->kind != TAPE_ALLOC || z->from->allocs[e->index].tag != TAPE_GRADIENT) continue;
-        struct weight *w = weight_of(z, &z->from->allocs[e->index]);
+        struct zero_weight *w = weight_of(z, &z->from->allocs[e->index]);
         z->weight[e->index] = w ? (int32_t)(w - z->weights) : NOT_THERE;
         if (w) w->is_taken = true;
     }
@@ -99,10 +87,10 @@ static bool find_weights(struct zero *z) {
     bool is_first = true;
     for (int32_t i = 0; i < t->alloc_count && t->allocs[i].tag != TAPE_INPUT_DATA; i++) {
         if (t->allocs[i].tag != TAPE_PARAM) continue;
-        z->weights[z->weight_count++] = (struct weight){.count = t->allocs[i].c / 2,
-                                                        .alloc = i,
-                                                        .group = !tape_param_decays(t, i),
-                                                        .norm = NOT_THERE};
+        z->weights[z->weight_count++] = (struct zero_weight){.count = t->allocs[i].c / 2,
+                                                             .alloc = i,
+                                                             .group = !tape_param_decays(t, i),
+                                                             .norm = NOT_THERE};
     }
     for (int32_t i = 0; i < t->event_count; i++) {
         const struct tape_event *e = &t->events[i];
@@ -119,28 +107,6 @@ static bool find_weights(struct zero *z) {
     for (int32_t i = 0; i < t->alloc_count; i++)
         if (t->allocs[i].tag == TAPE_GRADIENT && z->weight[i] == NOT_THERE) return false;
     return z->weight_count > 0;
-}
-
-static void lay_out(struct zero *z) {
-    int64_t ranks = z->how->ranks, multiple = ALIGNMENT * ranks;
-    for (int32_t i = 0; i < z->weight_count; i++) {
-        struct group *g = &z->groups[z->weights[i].group];
-        z->weights[i].at = g->count;
-        g->count += z->weights[i].count;
-    }
-    for (int i = 0; i < GROUPS; i++) {
-        struct group *g = &z->groups[i];
-        g->part = (g->count + multiple - 1) / multiple * ALIGNMENT;
-        g->states[0] = g->states[1] = NOT_THERE;
-    }
-    for (int32_t i = 0; i < z->weight_count; i++) {
-        struct group *g = &z->groups[z->weights[i].group];
-        g->averaged += z->weights[i].at < g->part;
-    }
-}
-
-static bool is_of_first(const struct zero *z, const struct weight *w) {
-    return w->at < z->groups[w->group].part;
 }
 
 // -- the backward pass -----------------------------------------------------------
@@ -161,7 +127,7 @@ static void reduce_pieces(struct zero *z, struct pieces *p) {
 }
 
 // A message ends with the piece that goes beyond the bucket.
-static void add_pieces(struct zero *z, struct pieces *p, const struct weight *w) {
+static void add_pieces(struct zero *z, struct pieces *p, const struct zero_weight *w) {
     const int64_t part = z->groups[w->group].part, end = w->at + w->count;
     for (int64_t at = w->at; at < end;) {
         int64_t rank = at / part, next = (rank + 1) * part < end ? (rank + 1) * part : end;
@@ -180,46 +146,55 @@ static void reduce_all(struct zero *z) {
     reduce_pieces(z, &p);
 }
 
-static void keep_part(struct zero *z) {
-    int64_t whole = 0;
-    if (z->part != NOT_THERE) return;
-    for (int32_t i = 0; i < z->weight_count; i++)
-        whole += is_of_first(z, &z->weights[i]) ? z->weights[i].count : 0;
-    z->part = take(z, OP_PART, TAPE_GRADIENT, 2 * whole);
-    z->to->allocs[z->part].stream = z->how->overlaps;
+static void keep(struct blocks *b, int32_t copy) {
+    b->items[b->count++] = copy;
 }
 
-// The first rank's part of a gradient goes to the host, in fp32 when the update comes; its norm is
+static void drop_all(struct zero *z, struct blocks *b) {
+    for (int32_t i = 0; i < b->count; i++) tape_drop(z->to, b->items[i]);
+    b->count = 0;
+}
+
+// The rank's gradients are one block, which comes with the first of them; another rank may have
+// more, later.
+static void keep_part(struct zero *z, const struct zero_weight *w) {
+    if (w->kept <= z->held) return;
+    const int32_t part = take(z, OP_PART, TAPE_GRADIENT, 2 * (w->kept - z->held));
+    z->to->allocs[part].stream = z->how->overlaps;
+    keep(&z->parts, part);
+    z->held = w->kept;
+}
+
+// The rank's part of a gradient goes to the host, in fp32 when the update comes; its norm is
 // taken then. Earlier micro-steps are added up there, through a buffer that is made once.
-static void send(struct zero *z, struct weight *w) {
+static void send(struct zero *z, struct zero_weight *w) {
     static const struct {
         enum op op;
         int64_t bytes;
     } copies[] = {{OP_NORM, 8}, {OP_FP32, 4}};
-    const int64_t left = z->groups[w->group].part - w->at;
     for (int i = 0; i < 2 && z->is_last; i++) {
-        int32_t copy = take(z, copies[i].op, TAPE_TEMPORARY,
-                            copies[i].bytes * (w->count < left ? w->count : left));
+        int32_t copy = take(z, copies[i].op, TAPE_TEMPORARY, copies[i].bytes * w->piece);
         z->to->allocs[copy].stream = z->how->overlaps;
         tape_drop(z->to, copy);
     }
-    if (z->is_last && w->norm == NOT_THERE) w->norm = take(z, OP_NORM, TAPE_TEMPORARY, 8);
+    if (z->is_last && w->is_own && w->norm == NOT_THERE)
+        w->norm = take(z, OP_NORM, TAPE_TEMPORARY, 8);
 }
 
 static void flush(struct zero *z) {
     reduce_all(z);
     for (int32_t i = 0; i < z->in_bucket; i++) {
-        struct weight *w = &z->weights[z->inside[i]];
-        if (!is_of_first(z, w)) continue;
+        struct zero_weight *w = &z->weights[z->inside[i]];
+        if (w->piece == 0) continue;
         if (is_offloaded(z))
             send(z, w);
         else
-            keep_part(z);
+            keep_part(z, w);
     }
-    bool stays = z->how->stage == 1 && z->in_bucket > 0 &&
-                 !is_of_first(z, &z->weights[z->inside[z->in_bucket - 1]]);
+    bool stays =
+        z->how->stage == 1 && z->in_bucket > 0 && !z->weights[z->inside[z->in_bucket - 1]].is_own;
     if (z->oversize != NOT_THERE && stays)
-        z->kept[z->kept_count++] = z->oversize;
+        keep(&z->kept, z->oversize);
     else
         tape_drop(z->to, z->oversize);
     z->oversize = NOT_THERE;
@@ -253,13 +228,15 @@ static bool is_at_hooks(const struct zero *z) {
 
 static void release(struct zero *z) {
     flush(z);
-    for (int32_t i = 0; i < z->kept_count; i++) tape_drop(z->to, z->kept[i]);
+    drop_all(z, &z->kept);
     for (int32_t i = 0; i < z->bucket_count; i++) tape_drop(z->to, z->buckets[i]);
-    z->kept_count = z->bucket_count = 0;
+    z->bucket_count = 0;
     // What an earlier micro-step left is added to, and is what stays.
-    if (z->older != NOT_THERE) tape_drop(z->to, z->part);
-    if (z->older == NOT_THERE) z->older = z->part;
-    z->part = NOT_THERE;
+    if (z->older.count > 0)
+        drop_all(z, &z->parts);
+    else
+        while (z->parts.count > 0) keep(&z->older, z->parts.items[--z->parts.count]);
+    z->held = 0;
 }
 
 // Stage 1 without overlap reduces when all gradients are there, in the groups' order.
@@ -273,7 +250,7 @@ static void reduce_late(struct zero *z, const int32_t *whole) {
 // -- the whole -------------------------------------------------------------------
 
 // They are flattened one group after the other, each time with an empty cache.
-static void take_weights(struct zero *z, const struct group *g) {
+static void take_weights(struct zero *z, const struct zero_group *g) {
     tape_put_event(z->to, (struct tape_event){.kind = TAPE_EMPTY_CACHE});
     take(z, OP_WEIGHTS, TAPE_PARAM, 2 * g->part * z->how->ranks);
 }
@@ -295,7 +272,7 @@ static void count_host(const struct zero *z, struct tape *ret) {
     tape_host_put(&h, 2 * largest_weight(z));
     for (int i = 0; i < GROUPS; i++) tape_host_put(&h, 4 * z->groups[i].part);
     for (int32_t i = 0; i < z->weight_count && z->accumulates && z->how->stage == 2; i++)
-        if (is_of_first(z, &z->weights[i])) tape_host_put(&h, 2 * z->weights[i].count);
+        if (z->weights[i].is_own) tape_host_put(&h, 2 * z->weights[i].count);
     for (int i = 0; i < GROUPS; i++) tape_host_page(&h, 8 * z->groups[i].part);
     tape_host_tell(&h, ret);
 }
@@ -303,7 +280,7 @@ static void count_host(const struct zero *z, struct tape *ret) {
 static void copy_init(struct zero *z) {
     int32_t masters[GROUPS] = {0};
     for (int i = 0; i < GROUPS; i++) {
-        const struct group *g = &z->groups[i];
+        const struct zero_group *g = &z->groups[i];
         if (g->count == 0) continue;
         take_weights(z, g);
         int32_t clone = take(z, OP_MASTER, TAPE_TEMPORARY, 2 * g->part);
@@ -328,10 +305,8 @@ static void copy_init(struct zero *z) {
 static void pass_norms(struct zero *z) {
     for (int group = 0; group < GROUPS; group++) {
         for (int32_t i = 0; i < z->weight_count; i++) {
-            const struct weight *w = &z->weights[i];
-            int64_t left = z->groups[group].part - w->at;
-            if (w->group == group && left > 0)
-                pass_by(z, OP_NORM, 8 * (w->count < left ? w->count : left));
+            const struct zero_weight *w = &z->weights[i];
+            if (w->group == group) pass_by(z, OP_NORM, 8 * w->piece);
         }
     }
 }
@@ -344,21 +319,20 @@ static void update(struct zero *z) {
     if (is_offloaded(z)) return;
     pass_norms(z);
     for (int i = 0; i < GROUPS; i++) {
-        struct group *g = &z->groups[i];
+        struct zero_group *g = &z->groups[i];
         if (g->count > 0) {
             int32_t flat =
-                g->averaged > 1 ? take(z, OP_PART, TAPE_TEMPORARY, 2 * g->part) : NOT_THERE;
+                g->averaged != 1 ? take(z, OP_PART, TAPE_TEMPORARY, 2 * g->part) : NOT_THERE;
             int32_t fp32 = take(z, OP_FP32, TAPE_TEMPORARY, 4 * g->part);
             tape_drop(z->to, flat);
-            if (i == GROUPS - 1 || z->groups[i + 1].count == 0) tape_drop(z->to, z->older);
+            if (i == GROUPS - 1 || z->groups[i + 1].count == 0) drop_all(z, &z->older);
             for (int s = 0; s < 2; s++)
                 if (g->states[s] == NOT_THERE)
                     g->states[s] = take(z, OP_STATE, TAPE_OPTIMIZER_STATE, 4 * g->part);
             tape_drop(z->to, fp32);
         }
     }
-    tape_drop(z->to, z->older);
-    z->older = NOT_THERE;
+    drop_all(z, &z->older);
 }
 
 struct walk {
@@ -460,17 +434,17 @@ bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *ho
                struct tape *ret) {
     ARENA_AUTO scratch = {.escape = a->escape};
     struct zero z = {.from = t, .how = how, .to = ret, .hook = NOT_THERE, .oversize = NOT_THERE};
-    z.part = z.older = NOT_THERE;
     z.now = arena_new(&scratch, int32_t, t->alloc_count);
     z.weight = arena_new(&scratch, int32_t, t->alloc_count);
-    z.weights = arena_new(&scratch, struct weight, t->alloc_count);
+    z.weights = arena_new(&scratch, struct zero_weight, t->alloc_count);
     memset(z.now, 0xff, sizeof *z.now * (size_t)t->alloc_count);
     if (how->stage == 3) return tape_zero3(a, t, how, ret);
     *ret = *t;
     if (!find_weights(&z)) return false;
-    lay_out(&z);
+    tape_zero_lay_out(&scratch, how, z.weights, z.weight_count, z.groups);
     z.inside = arena_new(&scratch, int32_t, z.weight_count);
-    z.kept = arena_new(&scratch, int32_t, z.weight_count);
+    struct blocks *lists[] = {&z.parts, &z.older, &z.kept};
+    for (int i = 0; i < 3; i++) lists[i]->items = arena_new(&scratch, int32_t, z.weight_count);
     struct walk w = {.gradient = arena_new(&scratch, int32_t, z.weight_count)};
     memset(w.gradient, 0xff, sizeof *w.gradient * (size_t)z.weight_count);
     // Each gradient of each pass, and each weight of each update, come with a few events at most.

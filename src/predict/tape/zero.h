@@ -26,6 +26,9 @@ struct tape_offload {
     int64_t param_buffers, param_buffer, param_most; // offload_param's; the last two are elements
 };
 
+// Of stages 1 and 2, where ranks differ: what no rank has more of, and the one that has most.
+enum { TAPE_RANK_OF_MOST = -1 };
+
 struct tape_zero {
     int stage; // 1 to 3
     int64_t ranks;
@@ -34,9 +37,10 @@ struct tape_zero {
                     // gathers, too
     struct zero3 zero3;
     struct tape_offload offload;
+    int64_t rank; // from 0, or TAPE_RANK_OF_MOST
 };
 
-// The tape of the first of these GPUs, from one of a training whose weights and arithmetic are bf16
+// The tape of one of these GPUs, from one of a training whose weights and arithmetic are bf16
 // and whose optimizer has no temporaries, with one micro-step an optimizer step or several. False:
 // its gradients are not those of its parameters, and *ret is none.
 bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *how,

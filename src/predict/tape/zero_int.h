@@ -12,6 +12,31 @@ enum { NOT_THERE = -1 };
 // With or without weight decay.
 enum { ZERO_GROUPS = 2 };
 
+// -- stages 1 and 2: which rank has what (zero_rank.c) ----------------------------
+
+// A trained parameter: its elements, the group, where it begins in the group's flat buffer.
+struct zero_weight {
+    int64_t count, at;
+    int32_t alloc; // of the tape that is read
+    int group;
+    int32_t norm;  // of its gradient, a number on the way to the host
+    bool is_taken; // a gradient is known to be this one's
+    // Of the rank: whether it has some of it in its part, how many elements, and the elements of
+    // all gradients that it keeps once this one's is there (0: not its own). Of "the most": by the
+    // rank that has most of it.
+    bool is_own;
+    int64_t piece, kept;
+};
+struct zero_group {
+    int64_t count, part; // elements of all, and of one rank with what fills it up
+    int32_t averaged;    // pieces of the rank's part, what fills it up being one
+    int32_t states[2];
+};
+// Where the weights lie in the flat buffers, and what of them the rank has. Scratch holds 24 bytes
+// a rank.
+void tape_zero_lay_out(struct arena *scratch, const struct tape_zero *how,
+                       struct zero_weight *weights, int32_t count, struct zero_group *groups);
+
 bool tape_zero3(struct arena *a, const struct tape *t, const struct tape_zero *how,
                 struct tape *ret);
 

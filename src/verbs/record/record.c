@@ -109,6 +109,9 @@ static const struct cli_row rows[] = {
      "--fused-optimizer; titan:NAME; fsdp1 and fsdp2 of python: models with _no_split_modules)",
      "fsdp1 fsdp1@4.52 fsdp2 fsdp2@1.13 torchtune zero1 zero2 zero3"},
     {"ranks", "N", CLI_TEXT, VALUE(25), "with --shard: how many GPUs"},
+    {"rank", "K", CLI_TEXT, VALUE(30),
+     "of zero1 and zero2, whose GPUs hold unlike parts: which of them is recorded, from 0 (default "
+     "the first)"},
     {"tp", "N", CLI_TEXT, VALUE(28),
      "titan:NAME: tensor parallel, so many GPUs split each layer, its sequences and the loss; "
      "--ranks times as many in all"},
