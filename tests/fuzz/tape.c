@@ -4,6 +4,7 @@
 #include "fuzz.h"
 
 #include "predict/sim/sim.h"
+#include "predict/tape/zero.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,22 @@ static void check_answers(struct arena *a, struct sim *s) {
     check(t.count <= 7);
 }
 
+// One of several GPUs is a tape again, or none is made.
+static void check_zero(struct arena *a, const struct tape *t, bool odd) {
+    const struct tape_zero ways[] = {
+        {1, 3, 100, odd, .rank = TAPE_RANK_OF_MOST},
+        {2, 5, 1000, odd, .rank = odd ? 4 : 0},
+        {2, 1, 100, odd, .offload = {.optimizer = TAPE_ON_HOST}},
+        {3, 4, 1000, odd, {1000, 100, 1000000, 1000, 1000}},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct tape made, again;
+        if (!tape_zero(a, t, &ways[i], &made)) continue;
+        check(tape_read(a, STR("made"), written(a, &made), &again, NULL) == 0);
+        check(again.event_count == made.event_count);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ARENA_AUTO a = {0};
     struct tape t;
@@ -76,5 +93,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check_replay(s, 1, 0);
     check_replay(s, 1000, 7);
     check_answers(&a, s);
+    check_zero(&a, &t, size % 2 == 1);
     return 0;
 }

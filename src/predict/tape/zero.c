@@ -81,7 +81,7 @@ static void find_gradients(struct zero *z, int32_t begin, int32_t end) {
     }
 }
 
-// False: there is a gradient of something that is no parameter.
+// False: there is a gradient of something that is no parameter, or they are absurdly large.
 static bool find_weights(struct zero *z) {
     const struct tape *t = z->from;
     bool is_first = true;
@@ -106,7 +106,10 @@ static bool find_weights(struct zero *z) {
     }
     for (int32_t i = 0; i < t->alloc_count; i++)
         if (t->allocs[i].tag == TAPE_GRADIENT && z->weight[i] == NOT_THERE) return false;
-    return z->weight_count > 0;
+    int64_t elements = 0; // whose sizes are added up, times 16 bytes at most
+    for (int32_t i = 0; i < z->weight_count && elements <= TAPE_SIZE_MAX / 16; i++)
+        elements += z->weights[i].count;
+    return z->weight_count > 0 && elements <= TAPE_SIZE_MAX / 16;
 }
 
 // -- the backward pass -----------------------------------------------------------
@@ -419,15 +422,23 @@ static void copy_all(struct zero *z, struct walk *w) {
     }
 }
 
-// Copies of messages at most: each is longer than the bucket, and has pieces of several ranks.
-static ptrdiff_t count_messages(const struct zero *z) {
-    int64_t elements = 0, pieces = z->how->ranks + z->weight_count, passes = 0;
+static ptrdiff_t count_marks(const struct tape *t, enum tape_phase phase) {
+    ptrdiff_t count = 0;
+    for (int32_t i = 0; i < t->event_count; i++)
+        count += t->events[i].kind == TAPE_MARK && t->events[i].phase == phase;
+    return count;
+}
+
+// Events at most. Each gradient of each pass and each weight of each update come with a few, and so
+// does each message: it is longer than the bucket, and has pieces of several ranks.
+static ptrdiff_t count_more(const struct zero *z) {
+    const ptrdiff_t passes = count_marks(z->from, TAPE_BACKWARD),
+                    updates = count_marks(z->from, TAPE_OPTIMIZER);
+    int64_t elements = 0, messages = z->how->ranks + z->weight_count;
     for (int i = 0; i < GROUPS; i++) elements += z->groups[i].count;
-    for (const struct tape_event *e = z->from->events; e < z->from->events + z->from->event_count;
-         e++)
-        passes += e->kind == TAPE_MARK && e->phase == TAPE_BACKWARD;
-    int64_t long_ones = elements / z->how->bucket;
-    return (ptrdiff_t)(passes * (long_ones < pieces ? long_ones : pieces));
+    if (elements / z->how->bucket < messages) messages = elements / z->how->bucket;
+    return 8 * (passes + updates) * z->weight_count + 2 * passes * (ptrdiff_t)messages +
+           64 * (updates + 1);
 }
 
 bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *how,
@@ -438,6 +449,7 @@ bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *ho
     z.weight = arena_new(&scratch, int32_t, t->alloc_count);
     z.weights = arena_new(&scratch, struct zero_weight, t->alloc_count);
     memset(z.now, 0xff, sizeof *z.now * (size_t)t->alloc_count);
+    memset(z.weight, 0xff, sizeof *z.weight * (size_t)t->alloc_count);
     if (how->stage == 3) return tape_zero3(a, t, how, ret);
     *ret = *t;
     if (!find_weights(&z)) return false;
@@ -447,8 +459,7 @@ bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *ho
     for (int i = 0; i < 3; i++) lists[i]->items = arena_new(&scratch, int32_t, z.weight_count);
     struct walk w = {.gradient = arena_new(&scratch, int32_t, z.weight_count)};
     memset(w.gradient, 0xff, sizeof *w.gradient * (size_t)z.weight_count);
-    // Each gradient of each pass, and each weight of each update, come with a few events at most.
-    ptrdiff_t more = 8 * (ptrdiff_t)z.weight_count * 6 + 64 + 2 * count_messages(&z);
+    const ptrdiff_t more = count_more(&z);
     ret->events = arena_new(a, struct tape_event, 2 * t->event_count + more);
     ret->allocs = arena_new(a, struct tape_alloc, t->alloc_count + more);
     ret->event_count = ret->alloc_count = 0;

@@ -55,6 +55,7 @@ static void share_out(struct share *shares, const struct zero_weight *weights, i
     for (int32_t i = 0; i < count; i++) {
         const struct zero_weight *w = &weights[i];
         const struct zero_group *g = &groups[w->group];
+        if (w->count == 0) continue;
         for (int64_t r = first_rank(w, g); r <= last_rank(w, g); r++) {
             shares[r].whole += w->count;
             shares[r].pieces[w->group]++;
@@ -86,6 +87,7 @@ void tape_zero_lay_out(struct arena *scratch, const struct tape_zero *how,
     for (int32_t i = 0; i < count; i++) {
         struct zero_weight *w = &weights[i];
         const struct zero_group *g = &groups[w->group];
+        if (w->count == 0) continue;
         const int64_t from = first_rank(w, g), to = last_rank(w, g);
         w->is_own = from <= rank && rank <= to;
         for (int64_t r = is_most ? from : rank; r <= (is_most ? to : rank); r++) {
