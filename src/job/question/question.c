@@ -359,11 +359,7 @@ static int fill_batches(struct question *q, const struct question_options *o, st
     if (p->ranks <= 0) p->ranks = q->batches.ranks > 0 ? q->batches.ranks : 1;
     q->effective = q->reading.is_sweep ? 0 : q->batches.effective; // each of a sweep has its own
     if (o->effective > 0) q->effective = o->effective;
-    if (!o->ranks_are_open && q->effective % p->ranks != 0) {
-        return fail_set(why, FAIL_INPUT, "the effective batch %lld cannot be split over %lld ranks",
-                        (long long)q->effective, (long long)p->ranks);
-    }
-    return 0;
+    return question_check_ranks(q, o, why);
 }
 
 // Each question has its own list of the tapes that they share.

@@ -28,6 +28,10 @@ void question_model_check(struct question *q);
 // The tapes that may answer: all there are, or the one that the command line names, whose
 // conditions go into the plan where nothing else was said.
 int question_store(struct question *q, const struct question_options *o, struct fail *why);
+// Numbers of GPUs, samples and micro-steps whose products are none. FAIL_INPUT: the effective batch
+// cannot be split so.
+int question_check_ranks(const struct question *q, const struct question_options *o,
+                         struct fail *why);
 // As many GPUs as share the weights of the named one, where nobody said how many. FAIL_USAGE:
 // others.
 int question_tape_ranks(struct question *q, const struct question_options *o, struct fail *why);

@@ -331,6 +331,24 @@ static void check_config(struct question *q, bool has_gpus) {
     question_weights(q);
 }
 
+// Above that products of them overflow, and nobody has so many.
+int question_check_ranks(const struct question *q, const struct question_options *o,
+                         struct fail *why) {
+    enum { MOST = 1 << 24 };
+    const int64_t ranks = q->plan.ranks;
+    if (ranks > PLAN_RANKS_MAX)
+        return fail_set(why, FAIL_USAGE, "%lld GPUs: more than %d are not answered",
+                        (long long)ranks, PLAN_RANKS_MAX);
+    if (o->batch > MOST || o->accumulation > MOST || q->plan.batch > MOST ||
+        q->plan.accumulation > MOST)
+        return fail_set(why, FAIL_USAGE,
+                        "a batch, or micro-steps, of more than %d are not answered", MOST);
+    if (!o->ranks_are_open && q->effective % ranks != 0)
+        return fail_set(why, FAIL_INPUT, "the effective batch %lld cannot be split over %lld ranks",
+                        (long long)q->effective, (long long)ranks);
+    return 0;
+}
+
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why) {
     if (!o->shard) question_titan_groups(q);
     if (q->plan.shard.len > 0 && !o->shard && !o->tape) check_config(q, o->ranks > 1);
@@ -364,8 +382,8 @@ int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct
     if (*ret_gpu) return fail_set(why, FAIL_USAGE, "--gpus %s: beside --gpu %s", o->gpus, *ret_gpu);
     int64_t count = question_shard_count(&name);
     if (str_find(name, STR("+")) >= 0 || str_find(name, STR(",")) >= 0) {
-        fail_set(why, FAIL_USAGE, "--gpus %s: one training over several kinds of GPU is not answered",
-                 o->gpus);
+        fail_set(why, FAIL_USAGE,
+                 "--gpus %s: one training over several kinds of GPU is not answered", o->gpus);
         return fail_hint(why, "with one batch for all, the GPU with the least memory decides: ask "
                               "for so many of it");
     }

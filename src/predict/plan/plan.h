@@ -6,6 +6,8 @@
 
 #include "base/field.h"
 
+enum { PLAN_RANKS_MAX = 65536 }; // GPUs of one training
+
 enum plan_precision {
     PLAN_PRECISION_UNKNOWN,
     PLAN_FP32,

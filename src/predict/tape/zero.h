@@ -5,8 +5,6 @@
 
 #include "predict/tape/tape.h"
 
-enum { TAPE_RANKS_MAX = 65536 };
-
 // DeepSpeed's numbers of stage 3, elements: stage3_prefetch_bucket_size,
 // stage3_param_persistence_threshold, stage3_max_live_parameters, stage3_max_reuse_distance,
 // sub_group_size.

@@ -144,7 +144,7 @@ static int zero(struct arena *a, const char *text, struct tape *t, struct fail *
     int64_t number = 0;
     struct tape made;
     bool is_read = str_to_i64(stage, &number) && (number == 1 || number == 2) &&
-                   str_to_i64(ranks, &how.ranks) && how.ranks > 0 && how.ranks <= TAPE_RANKS_MAX &&
+                   str_to_i64(ranks, &how.ranks) && how.ranks > 0 && how.ranks <= PLAN_RANKS_MAX &&
                    str_to_i64(bucket, &how.bucket) && how.bucket > 0 &&
                    how.bucket < TAPE_SIZE_MAX && read_words(rest, &how);
     how.stage = (int)number;
