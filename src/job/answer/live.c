@@ -83,7 +83,7 @@ static json_t *about_json(const struct answer_live *live) {
     const struct answer *x = live->answer;
     const struct forecast_card *card = &x->card;
     const struct sim_options *options = &x->forecast.cache->options;
-    const struct forecast_rules rules = forecast_rules_of(live->tape->tape);
+    const struct forecast_rules rules = forecast_rules();
     const bool is_corrected = card->correction.runs > 0;
     json_t *shortfalls = json_array();
     for (int i = 0; i < 3; i++) json_array_append_new(shortfalls, json_real(rules.shortfalls[i]));

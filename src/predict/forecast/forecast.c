@@ -236,8 +236,8 @@ int forecast_open(struct forecast_cache *cache, const struct plan *plan,
     return 0;
 }
 
-struct forecast_rules forecast_rules_of(const struct tape *t) {
-    struct forecast_rules rules = {.need_replays = forecast_need_replays(t)};
+struct forecast_rules forecast_rules(void) {
+    struct forecast_rules rules = {.need_replays = FORECAST_NEED_REPLAYS};
     for (int i = 0; i < SHORTFALLS; i++) rules.shortfalls[i] = shortfalls[i];
     return rules;
 }

@@ -171,7 +171,7 @@ struct forecast_rules {
     double shortfalls[3];
     int32_t need_replays;
 };
-struct forecast_rules forecast_rules_of(const struct tape *t);
+struct forecast_rules forecast_rules(void);
 
 int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t batch,
                 int64_t accumulation, struct forecast_peak *ret_peak, struct fail *why);

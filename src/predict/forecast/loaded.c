@@ -5,9 +5,7 @@
 
 #include <string.h>
 
-// The exact least capacity took 19 replays at the median and 133 at most (282 tapes and batches).
-// Of a large tape each costs milliseconds, and a scan so short hardly ever comes to its end.
-enum { KEPT = 16, NEED_REPLAYS = 20, LARGE_EVENTS = 15000, LARGE_NEED_REPLAYS = 2 };
+enum { KEPT = 16 };
 
 // One replay's outcome holds for every capacity in between (struct sim_result).
 struct outcome {
@@ -348,10 +346,6 @@ int64_t forecast_runs_from(const struct forecast_loaded *l, int64_t batch, int64
     return capacity;
 }
 
-int32_t forecast_need_replays(const struct tape *t) {
-    return t->event_count > LARGE_EVENTS ? LARGE_NEED_REPLAYS : NEED_REPLAYS;
-}
-
 struct forecast_figures forecast_figures(struct forecast_loaded *l, int64_t batch,
                                          int64_t classes) {
     for (int i = 0; i < KEPT; i++) {
@@ -359,7 +353,7 @@ struct forecast_figures forecast_figures(struct forecast_loaded *l, int64_t batc
         if (f->batch == batch && f->classes == classes) return *f;
     }
     struct sim_need need;
-    sim_needed(l->sim, batch, classes, forecast_need_replays(&l->tape), &need);
+    sim_needed(l->sim, batch, classes, FORECAST_NEED_REPLAYS, &need);
     keep_outcome(l, batch, classes, &need.free);
     struct sim_result run = need.free, scratch = run;
     if (l->pessimist) sim_replay(l->pessimist, batch, classes, SIM_UNLIMITED, &scratch);

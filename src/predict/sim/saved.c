@@ -2,7 +2,7 @@
 // A scan over capacities replays one tape many times, and each replay differs from the one before
 // it only from the event on at which the lower capacity did not do: so that is where a place is
 // kept; and one where the lowest capacity first did not do, for none differs before it, which the
-// first replay comes near to. Only plain caches, whose state is blocks and sets.
+// first replay comes near to. Not where garbage is collected, which looks at ages.
 #include "predict/sim/sim_int.h"
 
 #include <string.h>
@@ -32,10 +32,14 @@ static struct saved_place *place_for(struct sim_saved *saved, int64_t capacity) 
     return last_for(saved, capacity);
 }
 
+static bool can_be_kept(const struct sim *s) {
+    return !(s->cache.options.garbage_collection_threshold > 0);
+}
+
 static void make_room(struct sim_saved *saved, struct saved_place *p, const struct sim *s) {
     struct arena *a = saved->arena;
-    if (!p->sets) {
-        p->sets = arena_new_raw(a, struct cache_set, s->cache.pool_count);
+    if (!p->pools) {
+        p->pools = arena_new(a, struct cache_pool, s->cache.pool_count);
         p->slots = arena_new_raw(a, int32_t, s->slot_count);
         p->phases = arena_new_raw(a, struct sim_phase, s->phase_most);
     }
@@ -43,6 +47,20 @@ static void make_room(struct sim_saved *saved, struct saved_place *p, const stru
         p->capacity = s->cache.block_capacity;
         p->blocks = arena_new_raw(a, struct cache_block, p->capacity);
     }
+    for (int i = 0; i < s->cache.pool_count; i++) {
+        struct cache_pool *pool = &p->pools[i];
+        if (pool->unmapped_capacity >= s->cache.pools[i].unmapped_count) continue;
+        pool->unmapped_capacity = s->cache.pools[i].unmapped_capacity;
+        pool->unmapped = arena_new_raw(a, int32_t, pool->unmapped_capacity);
+    }
+}
+
+// `to` has the room.
+static void copy_pool(struct cache_pool *to, const struct cache_pool *from) {
+    to->free = from->free;
+    to->unmapped_count = from->unmapped_count;
+    if (from->unmapped_count > 0)
+        memcpy(to->unmapped, from->unmapped, (size_t)from->unmapped_count * sizeof *to->unmapped);
 }
 
 static void save(struct sim_saved *saved, struct saved_place *p, const struct sim_course *r) {
@@ -55,7 +73,7 @@ static void save(struct sim_saved *saved, struct saved_place *p, const struct si
     memcpy(p->blocks, c->blocks, (size_t)c->block_count * sizeof *p->blocks);
     memcpy(p->slots, s->blocks, (size_t)s->slot_count * sizeof *p->slots);
     memcpy(p->phases, s->phases, (size_t)r->result->phase_count * sizeof *p->phases);
-    for (int i = 0; i < c->pool_count; i++) p->sets[i] = c->pools[i].free;
+    for (int i = 0; i < c->pool_count; i++) copy_pool(&p->pools[i], &c->pools[i]);
 }
 
 // The cache has its own memory, limits and capacity; the figures are the place's.
@@ -79,12 +97,12 @@ static void go_on(const struct saved_place *p, struct sim_course *r) {
     memcpy(c->blocks, p->blocks, (size_t)c->block_count * sizeof *p->blocks);
     memcpy(s->blocks, p->slots, (size_t)s->slot_count * sizeof *p->slots);
     memcpy(s->phases, p->phases, (size_t)result->phase_count * sizeof *p->phases);
-    for (int i = 0; i < c->pool_count; i++) c->pools[i].free = p->sets[i];
+    for (int i = 0; i < c->pool_count; i++) copy_pool(&c->pools[i], &p->pools[i]);
 }
 
 // As far as a place that is worth to be kept, which is kept. False: out of memory before it.
 static bool run_to(struct sim_saved *saved, struct sim_course *r, int32_t event) {
-    if (!r->sim->cache.plain || event - r->event < WORTH_EVENTS) return true;
+    if (!can_be_kept(r->sim) || event - r->event < WORTH_EVENTS) return true;
     if (!sim_course_run(r, event)) return false;
     save(saved, place_for(saved, r->sim->cache.capacity), r);
     return true;
@@ -93,7 +111,7 @@ static bool run_to(struct sim_saved *saved, struct sim_course *r, int32_t event)
 // As long as it meets no limit: where it first does is not known yet, so that one place goes along.
 static bool run_first(struct sim_saved *saved, struct sim_course *r) {
     const int32_t part = r->sim->tape->event_count / FIRST_PARTS;
-    if (!r->sim->cache.plain || part < WORTH_EVENTS) return true;
+    if (!can_be_kept(r->sim) || part < WORTH_EVENTS) return true;
     while (r->first < 0 && r->event + part < r->sim->tape->event_count) {
         if (!sim_course_run(r, r->event + part)) return false;
         if (r->first < 0) save(saved, &saved->places[0], r);

@@ -72,7 +72,7 @@ struct sim_saved {
         struct cache cache; // its figures
         struct cache_block *blocks;
         ptrdiff_t capacity; // of blocks
-        struct cache_set *sets;
+        struct cache_pool *pools;
         int32_t *slots;
         struct sim_phase *phases;
     } places[SAVED_MOST];

@@ -142,11 +142,29 @@ static enum MHD_Result send_page(struct http *h, struct MHD_Connection *connecti
     return result;
 }
 
-// What a client has sent so far of a body, one piece of memory; its size was said before.
+// What a client has sent so far of a body whose size it said before. Room comes with the bytes: who
+// only says a size gets none.
 struct body {
-    ptrdiff_t len, size;
+    ptrdiff_t len, room, size;
     char text[];
 };
+
+// False: more than was said, or out of memory; the body is as it was.
+static bool add_piece(struct body **body, const char *piece, ptrdiff_t count) {
+    struct body *b = *body;
+    if (count > b->size - b->len) return false;
+    if (count > b->room - b->len) {
+        const ptrdiff_t twice = 2 * b->room, least = b->len + count,
+                        room = twice > least ? twice : least;
+        b = realloc(b, sizeof *b + (size_t)room);
+        if (!b) return false;
+        b->room = room;
+        *body = b;
+    }
+    memcpy(b->text + b->len, piece, (size_t)count);
+    b->len += count;
+    return true;
+}
 
 static enum MHD_Result refuse(struct http *h, struct MHD_Connection *connection, int status,
                               const char *what) {
@@ -303,9 +321,9 @@ static enum MHD_Result open_body(struct http *h, struct MHD_Connection *connecti
         return refuse(h, connection, MHD_HTTP_LENGTH_REQUIRED, "one Content-Length is required");
     if (outline->length > route->body_most)
         return refuse(h, connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too long");
-    struct body *body = malloc(sizeof *body + (size_t)outline->length);
+    struct body *body = malloc(sizeof *body);
     if (!body) return MHD_NO;
-    *body = (struct body){0, (ptrdiff_t)outline->length};
+    *body = (struct body){.size = (ptrdiff_t)outline->length};
     *request_context = body;
     if (link) link->state = HTTP_LINK_NEW;
     return MHD_YES;
@@ -354,9 +372,8 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         if (body) begin_answer(link_of(h, connection));
         return serve(h, connection, path, body);
     }
-    if (!body || (ptrdiff_t)*piece_size > body->size - body->len) return MHD_NO;
-    memcpy(body->text + body->len, piece, *piece_size);
-    body->len += (ptrdiff_t)*piece_size;
+    if (!body || !add_piece(&body, piece, (ptrdiff_t)*piece_size)) return MHD_NO;
+    *request_context = body;
     *piece_size = 0;
     return MHD_YES;
 }
