@@ -313,9 +313,9 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card,
     int rc = forecast_at(&changed, card, batch, accumulation, &peak, NULL);
     if (rc < 0 || peak.needed_bytes >= needed_now) return rc < 0 ? rc : 0;
     const struct str cost =
-        row->offload ? cost_of(&changed, card, t, plan.checkpointing && !f->plan.checkpointing,
-                               row->cost)
-                     : four_bits_cost(&f->plan, &plan, row->cost);
+        row->offload
+            ? cost_of(&changed, card, t, plan.checkpointing && !f->plan.checkpointing, row->cost)
+            : four_bits_cost(&f->plan, &plan, row->cost);
     *arena_push(f->arena, &list->items, &list->count, &list->capacity) = (struct forecast_remedy){
         .what = name_of(f->arena, &f->plan, &plan, row),
         .cost = with_options(f->arena, &f->plan, &changed.plan, cost),
