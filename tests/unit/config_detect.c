@@ -555,23 +555,15 @@ static void words_behind_names_are_known(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct dialects all = {0};
-    struct fail why = {0};
     int count = 0;
-    assert_int_equal(config_dialects_load(&a, &all, &why), 0);
+    assert_int_equal(config_dialects_load(&a, &all, NULL), 0);
     for (ptrdiff_t i = 0; i < all.count; i++) {
         for (ptrdiff_t j = 0; j < all.items[i].guard_count; j++) {
-            struct str cases = all.items[i].guards[j].cases;
-            while (cases.len > 0) {
-                struct str name = str_trim(str_cut(&cases, '|'));
-                const ptrdiff_t at = str_find(name, STR(" ["));
-                if (at < 0) continue;
-                assert_true(str_ends(name, STR("]")));
-                struct str words = str_slice(name, at + 2, name.len - 1);
-                while (words.len > 0) {
-                    const struct str word = str_cut(&words, ' ');
-                    if (!config_trait_find(word)) fail_msg("[%.*s]", STR_ARG(word));
-                    count++;
-                }
+            struct str rest = all.items[i].guards[j].cases, words;
+            for (ptrdiff_t at; (at = str_find(rest, STR(" ["))) >= 0; count++) {
+                rest = str_slice(rest, at + 2, rest.len);
+                words = str_cut(&rest, ']');
+                while (words.len > 0) assert_true(config_trait_find(str_cut(&words, ' ')) != 0);
             }
         }
     }

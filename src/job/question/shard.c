@@ -331,18 +331,21 @@ static void check_config(struct question *q, bool has_gpus) {
     question_weights(q);
 }
 
-// Above that products of them overflow, and nobody has so many.
+static int64_t larger(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
 int question_check_ranks(const struct question *q, const struct question_options *o,
                          struct fail *why) {
-    enum { MOST = 1 << 24 };
-    const int64_t ranks = q->plan.ranks;
+    const int64_t ranks = q->plan.ranks, batch = larger(1, larger(o->batch, q->plan.batch)),
+                  steps = larger(1, larger(o->accumulation, q->plan.accumulation));
+    int64_t all;
     if (ranks > PLAN_RANKS_MAX)
         return fail_set(why, FAIL_USAGE, "%lld GPUs: more than %d are not answered",
                         (long long)ranks, PLAN_RANKS_MAX);
-    if (o->batch > MOST || o->accumulation > MOST || q->plan.batch > MOST ||
-        q->plan.accumulation > MOST)
-        return fail_set(why, FAIL_USAGE,
-                        "a batch, or micro-steps, of more than %d are not answered", MOST);
+    if (__builtin_mul_overflow(batch, steps, &all) || __builtin_mul_overflow(all, ranks, &all))
+        return fail_set(why, FAIL_USAGE, "batch %lld x %lld x %lld GPUs: not a number of samples",
+                        (long long)batch, (long long)steps, (long long)ranks);
     if (!o->ranks_are_open && q->effective % ranks != 0)
         return fail_set(why, FAIL_INPUT, "the effective batch %lld cannot be split over %lld ranks",
                         (long long)q->effective, (long long)ranks);

@@ -68,11 +68,6 @@ static int no_tape(struct forecast *f, const struct plan *p, const char *obstacl
     if (p->shard.len > 0) return forecast_shard_hint(f, p, (struct str){0}, why);
     if (p->precision == PLAN_FP16 && !p->inference)
         return fail_hint(why, "fp16 alone is for inference: training takes amp-fp16");
-    if (p->inference && !p->generates && f->shape && str_is(f->shape->kind, "decoder"))
-        return fail_hint(why,
-                         "batchfit infer counts text that it generates; for an evaluation add it "
-                         "with: %.*s",
-                         STR_ARG(forecast_record_command(f->arena, p, &f->model)));
     return fail_hint(why, "add it with: %.*s",
                      STR_ARG(forecast_record_command(f->arena, p, &f->model)));
 }

@@ -31,9 +31,9 @@ bool forecast_runs(struct forecast_loaded *loaded, int64_t batch, int64_t classe
 // The least capacity from which on a run in that one is known to have the same course.
 int64_t forecast_runs_from(const struct forecast_loaded *loaded, int64_t batch, int64_t classes,
                            int64_t capacity_bytes);
-// The exact least capacity took 19 replays at the median and 133 at most (282 tapes and batches):
-// above the bound it is one that does, with one just below it that does not (sim_need).
-enum { FORECAST_NEED_REPLAYS = 20 };
+// The exact least capacity took 19 replays at the median and 133 at most (282 tapes and batches);
+// each goes on where the one before it began to differ (saved.c).
+enum { FORECAST_NEED_REPLAYS = 150 };
 struct forecast_figures forecast_figures(struct forecast_loaded *loaded, int64_t batch,
                                          int64_t classes);
 

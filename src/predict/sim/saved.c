@@ -55,9 +55,19 @@ static void make_room(struct sim_saved *saved, struct saved_place *p, const stru
     }
 }
 
+static void copy_set(struct cache_set *to, const struct cache_set *from) {
+    to->octaves = from->octaves;
+    for (uint64_t left = from->octaves; left; left &= left - 1) {
+        const int octave = __builtin_ctzll(left);
+        to->subs[octave] = from->subs[octave];
+        memcpy(&to->bins[octave * SET_SUBS], &from->bins[octave * SET_SUBS],
+               SET_SUBS * sizeof *to->bins);
+    }
+}
+
 // `to` has the room.
 static void copy_pool(struct cache_pool *to, const struct cache_pool *from) {
-    to->free = from->free;
+    copy_set(&to->free, &from->free);
     to->unmapped_count = from->unmapped_count;
     if (from->unmapped_count > 0)
         memcpy(to->unmapped, from->unmapped, (size_t)from->unmapped_count * sizeof *to->unmapped);

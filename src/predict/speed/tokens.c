@@ -145,11 +145,23 @@ struct bytes {
 static double split_of(const struct plan *p) {
     return p->tensor_parallel > 1 ? (double)p->tensor_parallel : 1;
 }
+static double trained_of(const struct plan *p, const struct shape *s) {
+    return p->adapter.len > 0 ? adapter_parameters(p, s) : (double)s->parameters;
+}
+
+// What an adapter leaves as it is: `each` bytes a parameter, in four bits half of one but for the
+// embedding and the head.
+static double frozen_bytes(const struct plan *p, const struct shape *s, double each) {
+    const double tables = (s->tied ? 1 : 2) * table_of(s), all = (double)s->parameters;
+    if (p->adapter.len == 0) return 0;
+    return p->quant.len > 0 ? each * tables + 0.5 * (all - tables) : each * all;
+}
+
 static struct bytes bytes_of(const struct plan *p, const struct shape *s) {
-    double trained = p->adapter.len > 0 ? adapter_parameters(p, s) : (double)s->parameters;
-    double each = (is_wide(p) ? 4 : 2) / split_of(p);
+    double trained = trained_of(p, s), each = is_wide(p) ? 4 : 2;
     double reduced = plan_is_titan(p->shard) ? 2 * each : each; // in fp32
-    return (struct bytes){each * (double)s->parameters, reduced * trained};
+    return (struct bytes){(each * trained + frozen_bytes(p, s, each)) / split_of(p),
+                          reduced * trained / split_of(p)};
 }
 
 // DistributedDataParallel: buckets of the gradients as they are kept, from the last layer on.
@@ -174,16 +186,30 @@ static void add_gathered(const struct bytes *b, const struct speed_group *g, int
     t->alone = (t->micro + t->last) / (double)layers;
 }
 
+// Hybrid sharding: every rank's part of the summed gradients is summed once more over the groups
+// that have whole models (torch's _fsdp_collectives.py, foreach_reduce).
+static void add_replicas(const struct bytes *b, const struct speed_group *g, double sharers,
+                         int64_t layers, struct traffic *t) {
+    t->last += speed_collective_s(g, SPEED_ALL_REDUCE, b->gradients / sharers, layers);
+}
+
 // DeepSpeed 0.19.8: stage 1 sums at the end, stage 2 in every backward pass, both by all-reduce of
 // buckets (use_multi_rank_bucket_allreduce); the updated weights are gathered after the update.
-static void add_zero(const struct plan_zero *zero, const struct bytes *b,
-                     const struct speed_group *g, int64_t micro_steps, struct traffic *t) {
-    int64_t buckets = (int64_t)fmax(1, b->gradients / 2 / (double)PLAN_ZERO_BUCKET);
-    double sum = speed_collective_s(g, SPEED_ALL_REDUCE, b->gradients, buckets);
+static void add_zero(const struct plan_zero *zero, const struct plan *p, const struct shape *s,
+                     const struct speed_group *g, struct traffic *t) {
+    const double trained = trained_of(p, s), usual = (double)PLAN_ZERO_BUCKET;
+    const double bucket = (double)(zero->bucket > 0 ? zero->bucket : s->hidden * s->hidden);
+    const int64_t micro_steps = plan_micro_steps(p);
+    // Seven matrices and two norms a layer; one that is larger than the bucket goes by itself. Both
+    // are of two bytes an element; allgather_bucket_size is not among a plan's words.
+    const double gradients = (p->adapter.len > 0 ? 14 : 9) * (double)s->layers + 3;
+    const double messages = ceil(fmax(1, fmin(trained / bucket, gradients)));
+    double sum = speed_collective_s(g, SPEED_ALL_REDUCE, 2 * trained, (int64_t)messages);
     if (zero->stage == 2 && zero->overlaps) t->micro = sum;
     if (zero->stage == 2 && !zero->overlaps) t->alone = sum * (double)micro_steps;
     if (zero->stage == 1) t->alone = sum;
-    t->alone += speed_collective_s(g, SPEED_ALL_GATHER, b->weights, buckets);
+    t->alone += speed_collective_s(g, SPEED_ALL_GATHER, 2 * trained,
+                                   (int64_t)ceil(fmax(1, trained / usual)));
 }
 
 // A rank's part of the weights comes from the host for each pass, its gradients go there, and of
@@ -194,16 +220,15 @@ static void add_copies(const struct plan *p, const struct shape *s, const struct
     struct plan_zero zero = {0};
     const double link = speed_pcie(gpu) > 0 ? speed_pcie(gpu) : oldest_pcie;
     const double among = (double)(p->ranks > 1 ? p->ranks : 1) * link;
-    const double trained = p->adapter.len > 0 ? adapter_parameters(p, s) : (double)s->parameters;
-    const double frozen = p->adapter.len > 0 ? (double)s->parameters : 0;
+    const double trained = trained_of(p, s), frozen = frozen_bytes(p, s, 2);
     double each = 0, gradients = 0, micro = 0;
     if (plan_fsdp_offloads(p->shard)) {
-        each = (4 * trained + (p->quant.len > 0 ? 0.5 : 2) * frozen) / among;
+        each = (4 * trained + frozen) / among;
         gradients = 4 * trained / among;
         t->last += gradients;
     } else if (plan_zero_read(p->shard, &zero)) {
         bool is_update = zero.places[PLAN_OPTIMIZER] != PLAN_ON_GPU;
-        if (zero.places[PLAN_PARAM] != PLAN_ON_GPU) each = 2 * (trained + frozen) / among;
+        if (zero.places[PLAN_PARAM] != PLAN_ON_GPU) each = (2 * trained + frozen) / among;
         if (is_update) micro = 2 * trained / among;
         if (is_update && each == 0) gradients = 2 * trained / among;
         t->alone += gradients;
@@ -234,17 +259,21 @@ static double split_s(const struct speed_tokens_run *run, const struct speed_lin
 
 static void add_exchange(const struct plan *p, const struct shape *s, const struct speed_link *link,
                          struct traffic *t) {
+    const int64_t split = (int64_t)split_of(p), sharers = plan_shard_ranks(p);
     struct bytes b = bytes_of(p, s);
-    struct speed_group g = {link, p->ranks, (int64_t)split_of(p)};
+    struct speed_group g = {link, p->shard.len > 0 ? sharers : p->ranks, split};
     struct plan_zero zero;
-    int64_t micro = plan_micro_steps(p);
     bool is_zero = plan_zero_read(p->shard, &zero);
     if (is_zero && zero.stage < 3)
-        add_zero(&zero, &b, &g, micro, t);
+        add_zero(&zero, p, s, &g, t);
     else if (p->shard.len > 0)
-        add_gathered(&b, &g, s->layers, is_zero || plan_is_tune(p->shard) || micro == 1, t);
+        add_gathered(&b, &g, s->layers,
+                     is_zero || plan_is_tune(p->shard) || plan_micro_steps(p) == 1, t);
     else
         add_ddp(p, &b, &g, t);
+    if (p->shard.len > 0 && sharers < p->ranks)
+        add_replicas(&b, &(struct speed_group){link, p->ranks / sharers, sharers * split},
+                     (double)sharers, s->layers, t);
 }
 
 static struct traffic traffic_of(const struct plan *p, const struct shape *s,
@@ -281,9 +310,8 @@ static double update_s(const struct speed_tokens_run *run, const double *constan
     struct plan_zero zero;
     if (is_offloaded(p)) return 0;
     bool is_shared = p->shard.len > 0 || plan_zero_read(p->shard, &zero);
-    double trained =
-        p->adapter.len > 0 ? adapter_parameters(p, run->shape) : (double)run->shape->parameters;
-    double part = is_shared && p->ranks > 1 ? trained / (double)p->ranks : trained;
+    double trained = trained_of(p, run->shape);
+    double part = is_shared && p->ranks > 1 ? trained / (double)plan_shard_ranks(p) : trained;
     part /= split_of(p);
     return update_bytes * part / (constants[SPEED_TOKENS_MOVED] * run->gpu->bandwidth);
 }
