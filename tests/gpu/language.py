@@ -43,6 +43,7 @@ def asked(program, config_file, options):
     words = options[:at] + options[at + 2:]
     more = ["--precision", "bf16"] if not {"--precision", "--lora", "--shard"}.intersection(options) else []
     more += ["--gpu", "h100"] if "--gpus" not in options else []
+    more += ["--optimizer", "adamw_torch_fused"] if verb == "fit" and "--optimizer" not in options else []  # as training.py has it
     done = subprocess.run([program, verb, "--model", config_file, *words, *more, "--min-batch-size", batch,
                            "--max-batch-size", batch, "--no-history", "--json"], capture_output=True, text=True, check=False)
     if not done.stdout:

@@ -54,7 +54,7 @@ static void the_allocator_is_asked_for_the_same(void **state) {
     for (int i = 0; tape_optimizers[i]; i++) {
         struct str name = str_of(tape_optimizers[i]);
         bool is_exact = !str_is(name, "adafactor");
-        if (str_is(name, TAPE_TRAINERS_8BIT) || str_is(name, TAPE_FUSED_ADAMW)) continue; // below
+        if (str_is(name, TAPE_TRAINERS_8BIT) || str_starts(name, STR("adamw:"))) continue; // below
         for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
             ARENA_AUTO a = {0};
             struct tape from = tape_of(&a, of[k].adamw), made;
@@ -72,9 +72,13 @@ static void the_allocator_is_asked_for_the_same(void **state) {
 static void the_other_kernel_of_adamw_has_its_steps_and_no_temporaries(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct tape from = tape_of(&a, "adamw-foreach"), recorded = tape_of(&a, "adamw"), made;
-    assert_true(tape_optimizer(&a, &from, STR(TAPE_FUSED_ADAMW), WIDTH, 2, &made));
-    assert_true(str_equal(asked_of(&a, &made), asked_of(&a, &recorded)));
+    const struct tape foreach = tape_of(&a, "adamw-foreach"), fused = tape_of(&a, "adamw");
+    struct tape made;
+    assert_true(tape_optimizer(&a, &foreach, STR(TAPE_FUSED_ADAMW), WIDTH, 2, &made));
+    assert_true(str_equal(asked_of(&a, &made), asked_of(&a, &fused)));
+    assert_true(str_is(made.header.optimizer, "adamw"));
+    assert_true(tape_optimizer(&a, &fused, STR(TAPE_FOREACH_ADAMW), WIDTH, 2, &made));
+    assert_string_equal(str_z(&a, asked_of(&a, &made)), str_z(&a, asked_of(&a, &foreach)));
     assert_true(str_is(made.header.optimizer, "adamw"));
 }
 

@@ -176,9 +176,12 @@ const char *forecast_other_optimizer(const struct plan *p) {
 
 const char *forecast_optimizer_for(const struct plan *p, bool is_fused) {
     const char *other = forecast_other_optimizer(p);
-    const bool is_kernel = p->fused && !is_fused && str_is(plan_optimizer_plain(p), "adamw") &&
-                           p->adapter.len == 0 && p->shard.len == 0;
-    return !other && is_kernel ? TAPE_FUSED_ADAMW : other;
+    const struct str name = plan_optimizer_plain(p);
+    const bool is_adamw = name.len == 0 || str_is(name, "adamw");
+    const bool is_kernel =
+        p->fused != is_fused && is_adamw && p->adapter.len == 0 && p->shard.len == 0;
+    if (other || !is_kernel) return other;
+    return p->fused ? TAPE_FUSED_ADAMW : TAPE_FOREACH_ADAMW;
 }
 
 static bool use_optimizer(struct forecast_cache *cache, const struct forecast_loaded *l,

@@ -486,7 +486,8 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     if (p->generates)
         forecast_note_generator(f, p, f->shape, &t);
     else
-        note(f, &w, &t, e->is_fused || how.optimizer);
+        note(f, &w, &t,
+             how.optimizer ? !str_is(str_of(how.optimizer), TAPE_FOREACH_ADAMW) : e->is_fused);
     *ret_tape = t;
     return 0;
 }

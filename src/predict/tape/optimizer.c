@@ -15,7 +15,8 @@ enum size { WEIGHT, FP32, BYTES, FACTORS, SIDE, HIDDEN, NUMBER };
 enum of { ANY, HALVES, MATRICES, VECTORS, SMALL, LARGE };
 enum { SMALL_MOST = 4095, FACTOR_OF = 256 };
 // A state is made at the first update and stays; a slot holds what is taken until it is given back.
-enum what { END, STATE, TAKE, GIVE };
+// For a time: all weights of a group take it, one after the other, before it is given back.
+enum what { END, STATE, TAKE, GIVE, FOR_A_TIME };
 enum slot { GRADIENT, SQUARE, SUM, ROWS, COLUMNS, UPDATE, NORM, SCALE, SLOTS };
 struct move {
     uint8_t what, of, size, slot;
@@ -28,6 +29,12 @@ static const struct move fused[] = {{STATE, ANY, WEIGHT, 0, "zeros_like"},
                                     {STATE, ANY, WEIGHT, 0, "zeros_like"},
                                     {STATE, ANY, NUMBER, 0, "zeros"},
                                     {END}};
+// The same with foreach=True, torch's default on a GPU: the square roots of all second moments of a
+// group are there at once (_multi_tensor_adam); the steps are on the CPU.
+static const struct move foreach[] = {{STATE, ANY, WEIGHT, 0, "zeros_like"},
+                                      {STATE, ANY, WEIGHT, 0, "zeros_like"},
+                                      {FOR_A_TIME, ANY, WEIGHT, 0, "_foreach_sqrt"},
+                                      {END}};
 // torch/optim/sgd.py with momentum: a copy of the first gradient, then in place.
 static const struct move sgd[] = {{STATE, ANY, WEIGHT, 0, "clone"}, {END}};
 // A momentum, and the sign of what is added.
@@ -83,9 +90,9 @@ static const struct move adafactor[] = {
 enum { MOVES_MOST = sizeof adafactor / sizeof *adafactor };
 
 const char *const tape_optimizers[] = {
-    TAPE_FUSED_ADAMW, "sgd",       "lion",      "adamw8bit", TAPE_TRAINERS_8BIT,
-    "adamw32bit",     "lion32bit", "adafactor", NULL};
-static const struct move *const moves[] = {fused,     sgd,        lion,      adamw8bit,
+    TAPE_FUSED_ADAMW,   TAPE_FOREACH_ADAMW, "sgd",       "lion",      "adamw8bit",
+    TAPE_TRAINERS_8BIT, "adamw32bit",       "lion32bit", "adafactor", NULL};
+static const struct move *const moves[] = {fused,     foreach,    sgd,       lion,     adamw8bit,
                                            adamw8bit, adamw32bit, lion32bit, adafactor};
 
 struct maker {
@@ -100,6 +107,7 @@ struct maker {
     int32_t clipping;                   // events of an update before the first state
     int32_t first_op;
     int32_t slots[SLOTS];
+    int32_t *for_a_time; // of each weight
 };
 
 // --- What there is -------------------------------------------------------------------------------
@@ -172,11 +180,16 @@ static bool is_of(const struct maker *m, enum of of, int32_t weight, int64_t cou
     return of_it[of];
 }
 
+static int64_t count_of(const struct maker *m, int32_t weight) {
+    return m->from->allocs[m->weights[weight]].c / m->bytes;
+}
+
 static void update_weight(struct maker *m, int32_t weight, bool is_first) {
-    int64_t count = m->from->allocs[m->weights[weight]].c / m->bytes;
+    int64_t count = count_of(m, weight);
     for (int i = 0; m->moves[i].what != END; i++) {
         const struct move *v = &m->moves[i];
         if (!is_of(m, v->of, weight, count) || (v->what == STATE && !is_first)) continue;
+        if (v->what == FOR_A_TIME) continue; // take_for_a_time
         if (v->what == GIVE) {
             tape_drop(m->to, m->slots[v->slot]);
             continue;
@@ -188,6 +201,24 @@ static void update_weight(struct maker *m, int32_t weight, bool is_first) {
                                        .tag = is_state ? TAPE_OPTIMIZER_STATE : TAPE_TEMPORARY});
         if (!is_state) m->slots[v->slot] = copy;
     }
+}
+
+static void take_for_a_time(struct maker *m, int32_t begin, int32_t end) {
+    for (int i = 0; m->moves[i].what != END; i++) {
+        if (m->moves[i].what != FOR_A_TIME) continue;
+        for (int32_t w = begin; w < end; w++)
+            m->for_a_time[w] = tape_put_alloc(
+                m->to, (struct tape_alloc){.c = size_of(m, m->moves[i].size, count_of(m, w)),
+                                           .op = m->first_op + i,
+                                           .tag = TAPE_TEMPORARY});
+        for (int32_t w = end; w-- > begin;) tape_drop(m->to, m->for_a_time[w]);
+    }
+}
+
+// Weights of a group are updated one after the other, or together.
+static void update_group(struct maker *m, int32_t begin, int32_t end, bool is_first) {
+    for (int32_t w = begin; w < end; w++) update_weight(m, w, is_first);
+    take_for_a_time(m, begin, end);
 }
 
 // --- The whole -----------------------------------------------------------------------------------
@@ -209,7 +240,9 @@ static int32_t copy_update(struct maker *m, int32_t begin, bool is_first) {
         bool is_ours = i <= begin + m->clipping || e->kind != TAPE_ALLOC;
         if (is_ours) copy_event(m, e);
     }
-    for (int32_t i = 0; i < m->weight_count; i++) update_weight(m, i, is_first);
+    const int32_t matrices = m->matrix_count < m->weight_count ? m->matrix_count : m->weight_count;
+    update_group(m, 0, matrices, is_first);
+    update_group(m, matrices, m->weight_count, is_first);
     return end;
 }
 
@@ -244,6 +277,7 @@ bool tape_optimizer(struct arena *a, const struct tape *t, struct str optimizer,
     m.weights = arena_new(&scratch, int32_t, t->alloc_count);
     m.is_in_full = arena_new(&scratch, bool, t->alloc_count);
     m.now = arena_new(&scratch, int32_t, t->alloc_count);
+    m.for_a_time = arena_new(&scratch, int32_t, t->alloc_count);
     memset(m.now, 0xff, sizeof *m.now * (size_t)t->alloc_count);
     if (!find_weights(&m)) return false;
     count_matrices(&m, str_is(optimizer, TAPE_TRAINERS_8BIT));
@@ -256,7 +290,7 @@ bool tape_optimizer(struct arena *a, const struct tape *t, struct str optimizer,
     ret->event_count = ret->alloc_count = 0;
     add_ops(a, &m);
     copy_all(&m);
-    if (!str_is(optimizer, TAPE_FUSED_ADAMW))
+    if (!str_starts(optimizer, STR("adamw:")))
         ret->header.optimizer = str_of(tape_optimizers[which]);
     return true;
 }

@@ -9,6 +9,7 @@ extern const char *const tape_optimizers[]; // NULL-ended: those that a tape can
 // adamw8bit as transformers' Trainer asks bitsandbytes for it: an embedding's states are fp32.
 #define TAPE_TRAINERS_8BIT "adamw8bit:trainer"
 #define TAPE_FUSED_ADAMW "adamw:fused"
+#define TAPE_FOREACH_ADAMW "adamw:foreach"
 
 // From a tape whose every weight is trained with AdamW, fused or not. `hidden` is a side of every
 // matrix of it; weights have `bytes` an element. False: the optimizer is none of them, or the
