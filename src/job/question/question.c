@@ -188,14 +188,15 @@ static int unknown_optimizer(struct question *q, struct str name, struct fail *w
     for (int i = 0; plan_optimizers[i]; i++) near_offer(&near, str_of(plan_optimizers[i]));
     fail_set(why, FAIL_USAGE,
              "--optimizer %.*s: not one of sgd, adam, adamw, adafactor, lion, adamw8bit, "
-             "adamw32bit, lion32bit",
+             "adamw32bit, lion32bit, adamw_torch_fused",
              STR_ARG(name));
     if (near.count == 0) return FAIL_USAGE;
     return fail_hint(why, "nearest: %.*s", STR_ARG(near_text(q->arena, &near)));
 }
 
-// The command line says one of our names, a config anything.
+// The command line says one of our names, or transformers' for how AdamW runs; a config anything.
 static int take_optimizer(struct question *q, const char *option, struct fail *why) {
+    static const char *const of_torch[] = {"adamw_torch", "adamw_torch_fused", NULL};
     const struct config_value *v = &q->reading.values[CONFIG_OPTIMIZER];
     struct str spelled = option ? str_of(option) : v->text;
     if (!option) say_default(q, CONFIG_OPTIMIZER);
@@ -210,7 +211,7 @@ static int take_optimizer(struct question *q, const char *option, struct fail *w
         q->plan.optimizer = str_of(plan_optimizers[i]);
         return 0;
     }
-    if (option) return unknown_optimizer(q, spelled, why);
+    if (option && !str_is_one_of(spelled, of_torch)) return unknown_optimizer(q, spelled, why);
     const char *known = plan_optimizer_find(spelled);
     if (!known) {
         question_say(q, "unknown optimizer '%.*s': sized as AdamW, two states of each weight",

@@ -37,9 +37,9 @@ struct question_options {
 // What only a training has.
 #define QUESTION_TRAINING_ROWS(type)                                                             \
     CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                         \
-            "sgd, adam, adamw, adafactor, lion, or bitsandbytes' adamw8bit, adamw32bit, "        \
-            "lion32bit",                                                                         \
-            "sgd adam adamw adafactor lion adamw8bit adamw32bit lion32bit"),                     \
+            "sgd, adam, adamw, adamw_torch_fused (in one kernel), adafactor, lion, or "          \
+            "bitsandbytes' adamw8bit, adamw32bit, lion32bit",                                    \
+            "sgd adam adamw adamw_torch_fused adafactor lion adamw8bit adamw32bit lion32bit"),   \
         CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),             \
                 "use gradient checkpointing"),                                                   \
         CLI_ROW("lora", "RANK[:NAMES]", CLI_TEXT, QUESTION_AT(type, lora),                       \
