@@ -39,7 +39,9 @@ static int take_counts(const char *list, struct question_options *o, struct buf 
         if (count > 0) o->ranks = said = count;
         buf_format(ret_names, "%.*s,", STR_ARG(name));
     }
-    return 0;
+    if (ret_names->count > 0) return 0;
+    fail_set(why, FAIL_USAGE, "--gpus %s: no GPU is named", list);
+    return fail_hint(why, "for example --gpus 8xh100,8xa100; without --gpus all are looked at");
 }
 
 // What clusters and clouds lend: no laptops, no boards, no GPU that shares the CPU's memory.
@@ -223,8 +225,10 @@ static int print_json(struct fit_cloud *c, const struct fit_cloud_engine *engine
 
 static int answer_it(struct fit_cloud *c, const struct fit_cloud_engine *engine, struct fail *why) {
     const struct fit_cloud_row *least = c->fitting > 0 ? smallest(c) : NULL;
-    struct answer *answer = (least ? least : &c->rows[c->count - 1])->as_is.answer;
+    const struct fit_check_row *row = &(least ? least : &c->rows[c->count - 1])->as_is;
+    struct answer *answer = row->answer;
     json_t *spec = NULL;
+    if (!answer) return fit_check_fail(c->q, row, why); // it would not run on the largest
     int rc = least ? engine->spec(c, &spec, why) : answer_ways(c->q, answer, why);
     if (rc < 0) return rc;
     if (least && !spec) return fail_set(why, FAIL_BUG, "the answer could not be built");
