@@ -246,6 +246,7 @@ static int open_question(struct fit_check *c, const char *config, int64_t ranks,
     asked.source = source;
     asked.like = c->like;
     if (ranks > 0) asked.ranks = ranks;
+    asked.gpus_in_all |= ranks > 0; // "8xh100" is all there are
     *ret = arena_new(c->arena, struct question, 1);
     int rc = question_open(c->arena, &asked, *ret, why);
     if (rc == 0) c->like = *ret;

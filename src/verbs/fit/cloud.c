@@ -37,6 +37,7 @@ static int take_counts(const char *list, struct question_options *o, struct buf 
                              "for example --gpus 8xh100,8xa100, or --ranks 8 --gpus h100,a100");
         }
         if (count > 0) o->ranks = said = count;
+        o->gpus_in_all |= count > 0;
         buf_format(ret_names, "%.*s,", STR_ARG(name));
     }
     if (ret_names->count > 0) return 0;
@@ -270,10 +271,10 @@ int fit_cloud(struct arena *a, const struct fit_options *options, struct fail *w
                          engine->name);
     }
     c.capability = answer_capability(c.q, &c.asks);
-    int64_t ranks = c.q->plan.ranks > 0 ? c.q->plan.ranks : 1;
-    c.gpus = ranks < GPUS_OF_NODE ? ranks : GPUS_OF_NODE;
-    while (ranks % c.gpus != 0) c.gpus--;
-    c.nodes = ranks / c.gpus;
+    const int64_t devices = plan_devices(&c.q->plan);
+    c.gpus = devices < GPUS_OF_NODE ? devices : GPUS_OF_NODE;
+    while (devices % c.gpus != 0) c.gpus--;
+    c.nodes = devices / c.gpus;
     rc = add_gpus(&c, c.is_named ? buf_z(&names) : NULL, why);
     if (rc == 0) rc = judge(&c, why);
     if (rc == 0) rc = answer_it(&c, engine, why);
