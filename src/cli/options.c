@@ -65,20 +65,22 @@ static int store_count(struct reading *r, const struct cli_row *row, char *text,
 
 static int store_bytes(struct reading *r, const struct cli_row *row, char *text, void *to) {
     if (unit_parse_bytes(str_of(text), to)) return 0;
-    return option_bad(r, row, text, "an amount of memory such as 6GiB, 512MiB or 8e9 bytes");
+    return option_bad(r, row, text, "an amount of memory such as 6GiB, 512MiB or 8000000000");
 }
 
 // No GPU has 6 bytes: a small bare number is in the unit that people think of GPUs in. With a unit
 // beside it, it is what it says.
 static int store_memory(struct reading *r, const struct cli_row *row, char *text, void *to) {
-    int rc = store_bytes(r, row, text, to);
     int64_t *bytes = to;
+    double number;
+    const bool is_bare = str_to_double(str_of(text), &number) && number < (double)UNIT_MIB;
+    if (is_bare && number > 0)
+        *bytes = (int64_t)(number * (double)(number < 1024 ? UNIT_GIB : UNIT_MIB));
+    int rc = is_bare && number > 0 ? 0 : store_bytes(r, row, text, to);
     if (rc == 0 && *bytes == 0) return option_bad(r, row, text, "more than nothing, such as 6GiB");
-    if (rc < 0 || *bytes >= UNIT_MIB) return rc;
-    if (!str_is_digit(text[strlen(text) - 1]))
+    if (rc == 0 && *bytes < UNIT_MIB)
         return option_bad(r, row, text, "as much as a GPU has, such as 6GiB");
-    *bytes *= *bytes < 1024 ? UNIT_GIB : UNIT_MIB;
-    return 0;
+    return rc;
 }
 
 static int store_bytes_or_none(struct reading *r, const struct cli_row *row, char *text, void *to) {

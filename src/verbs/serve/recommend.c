@@ -106,34 +106,50 @@ static void read_gpus(struct job *job) {
     if (job->nodes == 0) job->nodes = 1;
 }
 
-static bool is_of_job(struct job *job, struct str word) {
-    struct str name = str_slice(word, 2, word.len), value = name;
-    name = str_cut(&value, '=');
-    if (str_is(name, "effective-batch-size")) str_to_i64(value, &job->effective);
-    return str_starts(word, STR("--")) && str_has_word(str_of(said_by_job), name);
+// A name of a model, not of a file of ours, behind "hf:" and the like neither.
+static bool is_path(struct str value) {
+    const struct str name = str_last(value, ':');
+    return name.len > 0 && (strchr("/.~", name.p[0]) || str_find(name, STR("..")) >= 0 ||
+                            str_ends(name, STR(".json")) || str_ends(name, STR(".tape")));
 }
 
-// A name of a model, not of a file of ours.
-static bool is_path(struct str word) {
-    ptrdiff_t sign = str_find(word, STR("="));
-    struct str value = str_slice(word, sign + 1, word.len);
-    return value.len > 0 && (value.p[0] == '/' || value.p[0] == '.' || value.p[0] == '~' ||
-                             str_ends(value, STR(".json")) || str_ends(value, STR(".tape")));
+// Whether an option is one that a TrainJob may say, with its value or as a switch.
+static bool is_of_job(struct str name, struct str value) {
+    static const char *const switches[] = {"channels-last", "ema", "checkpointing", NULL};
+    if (name.len == 0 || !str_has_word(str_of(said_by_job), name)) return false;
+    if (str_is_one_of(name, switches)) return value.len == 0;
+    return value.len > 0 && value.p[0] != '-' && !is_path(value);
 }
 
+// Takes the next word off; empty: there is none.
+static struct str next_word(struct str *rest) {
+    struct str word = {0};
+    while (rest->len > 0 && word.len == 0) word = str_trim(str_cut(rest, ' '));
+    return word;
+}
+
+// "--lora 16" becomes "--lora=16", so that nothing is left that fit could take for an argument: a
+// word behind "--" would be a command, which it runs.
 static int read_words(struct job *job, struct fail *why) {
-    struct str rest = str_of(text_at(job->annotations, "batchfit"));
-    int count = 0;
-    job->words = rest;
-    while (rest.len > 0) {
-        struct str word = str_trim(str_cut(&rest, ' '));
-        if (word.len == 0) continue;
-        bool is_option = word.len > 2 && word.p[0] == '-';
-        if (++count > WORDS_MOST || (is_option && !is_of_job(job, word)) || is_path(word)) {
-            return fail_set(why, FAIL_INPUT, "the annotation batchfit: '%.*s' is not taken here",
-                            STR_ARG(word));
+    struct str rest = str_of(text_at(job->annotations, "batchfit")), word = next_word(&rest);
+    struct buf words = buf_new(job->arena);
+    for (int count = 0; word.len > 0; count++) {
+        const struct str said = word;
+        struct str value = word, name = str_cut(&value, '=');
+        word = next_word(&rest);
+        if (!value.p && word.len > 0 && word.p[0] != '-') {
+            value = word;
+            word = next_word(&rest);
         }
+        name = str_starts(name, STR("--")) ? str_slice(name, 2, name.len) : (struct str){0};
+        if (count >= WORDS_MOST || !is_of_job(name, value))
+            return fail_set(why, FAIL_INPUT, "the annotation batchfit: '%.*s' is not taken here",
+                            STR_ARG(said));
+        if (str_is(name, "effective-batch-size")) str_to_i64(value, &job->effective);
+        buf_format(&words, "--%.*s%s%.*s ", STR_ARG(name), value.len > 0 ? "=" : "",
+                   STR_ARG(value));
     }
+    job->words = buf_str(&words);
     return 0;
 }
 
