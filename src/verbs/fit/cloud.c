@@ -42,7 +42,7 @@ static int take_counts(const char *list, struct question_options *o, struct buf 
     }
     if (ret_names->count > 0) return 0;
     fail_set(why, FAIL_USAGE, "--gpus %s: no GPU is named", list);
-    return fail_hint(why, "for example --gpus 8xh100,8xa100");
+    return fail_hint(why, "for example --gpus 8xh100,8xa100, or --ranks 8 --gpus h100,a100");
 }
 
 // What clusters and clouds lend: no laptops, no boards, no GPU that shares the CPU's memory.
