@@ -288,12 +288,14 @@ static void add_shared(struct question *q, const struct answer *answer, const ch
                    "the GPUs; weights are gathered in each pass: slower over slow links; the "
                    "effective batch is %lld then",
                    (long long)plan_effective(p));
+    const int64_t beside = found->card.overhead.bytes - answer->card.overhead.bytes,
+                  needed = found->peak.needed_bytes + beside; // where `answer` has its own
     const struct forecast_remedy way = {
         .what = buf_str(&what),
         .cost = buf_str(&cost),
         .plan = *p,
-        .needed_bytes = found->peak.needed_bytes,
-        .saved_bytes = answer->peak.needed_bytes - found->peak.needed_bytes,
+        .needed_bytes = needed,
+        .saved_bytes = answer->peak.needed_bytes - needed,
         .is_enough = true,
     };
     add(q, list, &way);
@@ -304,8 +306,10 @@ static bool fits_shared(struct question *q, const struct answer *answer, int whi
     struct question more = shared_question(q, answer, which, recomputes, n);
     if (plan_lacks(&answer->plan, &more.plan)) return false;
     FORECAST_ASIDE aside;
+    struct forecast_card card;
     forecast_aside(&aside, &more.tape_cache);
-    return answer_choose_alone(&more, &answer->card, ret, NULL) == 0 && ret->fits;
+    question_place(&more, answer->card.gpu, &card); // with what collectives take
+    return answer_choose_alone(&more, &card, ret, NULL) == 0 && ret->fits;
 }
 
 // The fewest GPUs, a power of two, that share it and on which it fits; false: it fits on none.

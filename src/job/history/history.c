@@ -236,8 +236,7 @@ void history_answers(struct history *h, const struct answer *answers, ptrdiff_t 
         run.gpu = answer->card.gpu.name;
         run.capacity_bytes = answer->card.gpu.usable_bytes;
         run.limit_bytes = answer->budget_bytes > 0 ? answer->budget_bytes : -1;
-        run.status =
-            answer->fits ? str_of(forecast_verdict_name(answer->peak.verdict)) : STR("OOM");
+        run.status = str_of(forecast_verdict_name(answer->peak.verdict));
         history_predicted(&answer->peak, &run);
         history_add(h, &run);
     }

@@ -15,8 +15,7 @@
 
 // The document's word.
 static const char *verdict(const struct matrix_cell *cell) {
-    if (!cell->is_known) return NULL;
-    return cell->answer.fits ? forecast_verdict_name(cell->answer.peak.verdict) : "OOM";
+    return cell->is_known ? forecast_verdict_name(cell->answer.peak.verdict) : NULL;
 }
 
 static void show_cell(const struct matrix *m, struct show_table *t,
