@@ -191,21 +191,38 @@ static bool is_of_file(const struct shell *s) {
     return is_number;
 }
 
-// "<<EOF", "<<-'EOF'", "> file", "2>&1"
-static void redirection(struct shell *s) {
+// One character of a word, or what it begins there.
+static int take_character(struct shell *s, struct fail *why) {
+    const char c = shell_peek(s, 0);
+    datum_shell_begin_word(s);
+    if (c == '\'' || c == '"') return datum_shell_take_quotes(s, why);
+    if (c == '$') {
+        datum_shell_take_dollar(s, false);
+    } else if (c == '`') {
+        datum_shell_take_backticks(s);
+    } else {
+        s->at += c == '\\' && s->at + 1 < s->text.len;
+        buf_byte(&s->word, s->text.p[s->at++]);
+    }
+    return 0;
+}
+
+// "<<EOF", "<<-'EOF'", "> file", "2>&1", "<<< "$text"": its word is none of the command's.
+static int redirection(struct shell *s, struct fail *why) {
     if (is_of_file(s)) s->has_word = false;
     const bool is_here =
         shell_peek(s, 0) == '<' && shell_peek(s, 1) == '<' && shell_peek(s, 2) != '<';
     datum_shell_end_word(s);
     while (shell_peek(s, 0) && strchr("<>&-|", shell_peek(s, 0))) s->at++;
     while (shell_peek(s, 0) == ' ' || shell_peek(s, 0) == '\t') s->at++;
-    const ptrdiff_t begin = s->at;
-    while (s->at < s->text.len && !strchr(" \t\r\n;&|<>()", shell_peek(s, 0))) s->at++;
-    struct str word = str_slice(s->text, begin, s->at);
-    if (!is_here) return;
-    while (word.len > 0 && strchr("'\"\\", word.p[0])) word = str_slice(word, 1, word.len);
-    while (word.len > 0 && strchr("'\"", word.p[word.len - 1])) word.len--;
-    s->here = word;
+    const ptrdiff_t count = s->command.count;
+    int status = 0;
+    while (s->at < s->text.len && !strchr(" \t\r\n;&|<>()", shell_peek(s, 0)) && !status)
+        status = take_character(s, why);
+    if (is_here && s->has_word) s->here = buf_str(&s->word);
+    s->has_word = false;
+    s->command.count = count; // "$FILE" of several words
+    return status;
 }
 
 // One character, or what it begins. 1: a bracket has closed a list.
@@ -242,18 +259,9 @@ static int step(struct shell *s, struct fail *why) {
         if (!s->in_list) s->may_run = is_chain;
         s->at += 1 + is_chain;
     } else if (c == '<' || c == '>') {
-        redirection(s);
+        return redirection(s, why);
     } else {
-        datum_shell_begin_word(s);
-        if (c == '\'' || c == '"') return datum_shell_take_quotes(s, why);
-        if (c == '$') {
-            datum_shell_take_dollar(s, false);
-        } else if (c == '`') {
-            datum_shell_take_backticks(s);
-        } else {
-            s->at += c == '\\' && s->at + 1 < s->text.len;
-            buf_byte(&s->word, s->text.p[s->at++]);
-        }
+        return take_character(s, why);
     }
     return 0;
 }
