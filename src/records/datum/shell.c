@@ -179,12 +179,16 @@ static void take_letters(struct flags *f, ptrdiff_t begin) {
     static const struct {
         const char *letter, *key;
     } letters[] = {{"-np", "ntasks"}, {"-n", "ntasks"}, {"-N", "nodes"}};
-    for (ptrdiff_t i = begin; i + 1 < f->end; i++) {
-        int64_t n;
-        for (size_t k = 0; k < sizeof letters / sizeof *letters; k++)
-            if (str_is(f->command->words[i].text, letters[k].letter) &&
-                str_to_i64(f->command->words[i + 1].text, &n))
-                set_number(f, letters[k].key, n, &f->command->words[i]);
+    for (ptrdiff_t i = begin; i < f->end; i++) {
+        const struct shell_word *w = &f->command->words[i];
+        for (size_t k = 0; k < sizeof letters / sizeof *letters; k++) {
+            const struct str letter = str_of(letters[k].letter);
+            struct str value = str_slice(w->text, letter.len, w->text.len); // -N2
+            int64_t n;
+            if (!str_starts(w->text, letter)) continue;
+            if (value.len == 0 && i + 1 < f->end) value = w[1].text;
+            if (str_to_i64(value, &n)) set_number(f, letters[k].key, n, w);
+        }
     }
 }
 
