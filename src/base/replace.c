@@ -12,9 +12,9 @@
 //                back. If it is, this very inode becomes the backup, so that what an editor still
 //                writes into the file that it holds open is found there
 //
-// Names: .batchfit-XXXXXX is a text that is not whole yet; .batchfit-XXXXXX.NAME may be one that
-// was replaced. Those of killed writes are removed by the next write, the second kind only when the
-// text is there elsewhere.
+// Names, which nobody types: .batchfit~XXXXXX is a text that is not whole yet;
+// .batchfit~XXXXXX.NAME may be one that was replaced. Those of killed writes are removed by the
+// next write, the second kind only when the text is there elsewhere.
 #include "base/os.h"
 
 #include <dirent.h>
@@ -31,7 +31,7 @@
 
 enum { LOCK_WAIT_MS = 10000, LOCK_POLL_MS = 2, LINKS_MAX = 40, BACKUPS_MAX = 1000, NAME_LEN = 200 };
 static const int64_t whole_file = INT64_C(1) << 30;
-static const struct str prefix = {".batchfit-", 10};
+static const struct str prefix = {".batchfit~", 10};
 enum { PREFIX_AND_DIGITS = 16 };
 
 struct replacing {

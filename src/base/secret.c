@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-// Part: of a name in pieces at - _ . and, of an option, whatever stands before it.
+// Part: of a name in pieces at - _ . and at a capital behind a small letter.
 enum kind {
-    ANY_PART,  // db-password-file, client_secret
-    LAST_PART, // hf_token; not tokenizer, not max_tokens
+    ANYWHERE,  // db-password-file, client_secret, PGPASSWORD
+    LAST_PART, // hf_token, authToken; not tokenizer, not max_tokens
     LAST_TWO,  // api_key; not sort_key
     VARIABLE,  // of NAME=... in capitals: MY_KEY; not --key
 };
@@ -16,12 +16,23 @@ static const struct {
     enum kind kind;
     const char *part;
 } names[] = {
-    {ANY_PART, "password"}, {ANY_PART, "passwd"},      {ANY_PART, "passphrase"},
-    {ANY_PART, "secret"},   {ANY_PART, "credential"},  {ANY_PART, "credentials"},
-    {LAST_PART, "token"},   {LAST_PART, "apikey"},     {LAST_PART, "pwd"},
-    {LAST_PART, "pat"},     {LAST_PART, "bearer"},     {LAST_PART, "authorization"},
-    {LAST_TWO, "api_key"},  {LAST_TWO, "access_key"},  {LAST_TWO, "secret_key"},
-    {LAST_TWO, "auth_key"}, {LAST_TWO, "private_key"}, {VARIABLE, "key"},
+    {ANYWHERE, "password"},
+    {ANYWHERE, "passwd"},
+    {ANYWHERE, "passphrase"},
+    {ANYWHERE, "secret"},
+    {ANYWHERE, "credential"},
+    {LAST_PART, "token"},
+    {LAST_PART, "apikey"},
+    {LAST_PART, "pwd"},
+    {LAST_PART, "pat"},
+    {LAST_PART, "bearer"},
+    {LAST_PART, "authorization"},
+    {LAST_TWO, "api_key"},
+    {LAST_TWO, "access_key"},
+    {LAST_TWO, "secret_key"},
+    {LAST_TWO, "auth_key"},
+    {LAST_TWO, "private_key"},
+    {VARIABLE, "key"},
 };
 // What begins so, and goes on with at least so many letters and digits, wherever it stands.
 static const struct {
@@ -38,6 +49,14 @@ static bool is_separator(char c) {
     return c == '-' || c == '_' || c == '.';
 }
 
+static bool is_small(char c) {
+    return c >= 'a' && c <= 'z';
+}
+
+static bool is_capital(char c) {
+    return c >= 'A' && c <= 'Z';
+}
+
 static char plain(char c) {
     return is_separator(c) ? '_' : str_lower(c);
 }
@@ -49,20 +68,20 @@ static bool ends_in(struct str name, const char *part) {
     for (ptrdiff_t i = 0; i < len && at >= 0; i++) {
         if (plain(name.p[at + i]) != part[i]) return false;
     }
-    return at == 0 || (at > 0 && is_separator(name.p[at - 1]));
+    return at == 0 || (at > 0 && (is_separator(name.p[at - 1]) ||
+                                  (is_small(name.p[at - 1]) && is_capital(name.p[at]))));
 }
 
-static bool has_part(struct str name, const char *part) {
-    for (ptrdiff_t end = 1; end <= name.len; end++) {
-        bool is_end = end == name.len || is_separator(name.p[end]);
-        if (is_end && ends_in(str_slice(name, 0, end), part)) return true;
+static bool has_part(struct str name, struct str part) {
+    for (ptrdiff_t at = 0; at + part.len <= name.len; at++) {
+        if (str_equal_nocase(str_slice(name, at, at + part.len), part)) return true;
     }
     return false;
 }
 
 static bool is_upper(struct str name) {
     for (ptrdiff_t i = 0; i < name.len; i++) {
-        if (name.p[i] >= 'a' && name.p[i] <= 'z') return false;
+        if (is_small(name.p[i])) return false;
     }
     return true;
 }
@@ -74,7 +93,7 @@ static bool is_secret_name(struct str name) {
         struct str part = str_of(names[i].part);
         bool has_more = name.len > part.len;
         if (names[i].kind == VARIABLE && !(has_more && is_upper(name))) continue;
-        if (names[i].kind == ANY_PART ? has_part(name, part.p) : ends_in(name, part.p)) return true;
+        if (names[i].kind == ANYWHERE ? has_part(name, part) : ends_in(name, part.p)) return true;
     }
     return false;
 }

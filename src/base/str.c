@@ -269,6 +269,21 @@ static bool plain_decimal(struct str s, double *ret) {
     return true;
 }
 
+bool str_to_digits(struct str s, int base, int64_t *ret) {
+    int64_t value = 0;
+    bool any = false;
+    for (ptrdiff_t i = 0; i < s.len; i++) {
+        if (s.p[i] == '_') continue;
+        const int d = str_hex(s.p[i]);
+        if (d >= base || __builtin_mul_overflow(value, base, &value) ||
+            __builtin_add_overflow(value, d, &value))
+            return false;
+        any = true;
+    }
+    if (any) *ret = value;
+    return any;
+}
+
 bool str_to_double(struct str s, double *ret) {
     char text[64];
     if (plain_decimal(s, ret)) return true;

@@ -78,6 +78,8 @@ struct str str_line(struct str *text);                    // next line without i
 
 // The whole view must be the number. False leaves *ret alone.
 bool str_to_i64(struct str s, int64_t *ret);
+// Digits of base 2, 8, 10 or 16, with underscores anywhere. False, too, when they are too large.
+bool str_to_digits(struct str s, int base, int64_t *ret);
 bool str_to_double(struct str s, double *ret);
 
 uint64_t str_hash(struct str s); // FNV-1a

@@ -241,7 +241,7 @@ static void the_loser_changes_nothing(void **state) {
     assert_non_null(strstr(why.message, "changed by someone else"));
     expect_text(&a, file, "a: 7\n");
     assert_int_equal(count_names("lost.yaml"), 1);
-    assert_int_equal(count_names(".batchfit-"), 0);
+    assert_int_equal(count_names(".batchfit~"), 0);
 }
 
 // A lock that its holder keeps is waited for; one of a dead process is none.
@@ -279,15 +279,19 @@ static void what_killed_writes_left_goes(void **state) {
     struct os_updated done;
     const char *file = at(&a, "kill.yaml");
     put(file, "a: 1\n");
-    put(at(&a, ".batchfit-abc123"), "a: ");
-    put(at(&a, ".batchfit-abc124.kill.yaml"), "a: 1\n");  // the backup has it
-    put(at(&a, ".batchfit-abc125.kill.yaml"), "a: 9\n");  // nobody else has it
-    put(at(&a, ".batchfit-abc126.other.yaml"), "b: 9\n"); // another config's
-    put(at(&a, ".batchfit-notes.txt"), "mine\n");
+    put(at(&a, ".batchfit~abc123"), "a: ");
+    put(at(&a, ".batchfit~abc124.kill.yaml"), "a: 1\n");  // the backup has it
+    put(at(&a, ".batchfit~abc125.kill.yaml"), "a: 9\n");  // nobody else has it
+    put(at(&a, ".batchfit~abc126.other.yaml"), "b: 9\n"); // another config's
+    put(at(&a, ".batchfit~notes.txt"), "mine\n");
+    put(at(&a, ".batchfit-config"), "mine, too\n"); // a name that people type
+    put(at(&a, ".batchfit-models.kill.yaml"), "a: 7\n");
     assert_int_equal(os_update(&a, file, STR("a: 2\n"), NULL, &done, &why), 0);
-    assert_int_equal(count_names(".batchfit-"), 2);
-    expect_text(&a, at(&a, ".batchfit-notes.txt"), "mine\n");
-    expect_text(&a, at(&a, ".batchfit-abc126.other.yaml"), "b: 9\n");
+    assert_int_equal(count_names(".batchfit~"), 2);
+    expect_text(&a, at(&a, ".batchfit~notes.txt"), "mine\n");
+    expect_text(&a, at(&a, ".batchfit~abc126.other.yaml"), "b: 9\n");
+    expect_text(&a, at(&a, ".batchfit-config"), "mine, too\n");
+    expect_text(&a, at(&a, ".batchfit-models.kill.yaml"), "a: 7\n");
     expect_text(&a, at(&a, "kill.yaml.bak.1"), "a: 9\n");
     assert_int_equal(done.notes.count, 1);
 }

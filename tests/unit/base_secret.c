@@ -35,6 +35,10 @@ static const struct {
     {{"--token"}, {"--token"}},
     {{"--token", "--lr", "1"}, {"--token", "--lr", "1"}},
     {{"--access-key", "X", "--secret", "Y"}, {"--access-key", "***", "--secret", "***"}},
+    {{"env", "PGPASSWORD=X", "python", "--authToken", "Y", "--dbpassword", "Z"},
+     {"env", "PGPASSWORD=***", "python", "--authToken", "***", "--dbpassword", "***"}},
+    {{"--openaiApiKey=X", "trainer.hubToken=Y", "MYSQLPASSWD=Z"},
+     {"--openaiApiKey=***", "trainer.hubToken=***", "MYSQLPASSWD=***"}},
     // What is no secret stays.
     {{"python", "train.py", "--batch-size", "{batch}", "--key", "batch=train.bs", ""},
      {"python", "train.py", "--batch-size", "{batch}", "--key", "batch=train.bs", ""}},

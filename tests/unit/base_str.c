@@ -106,12 +106,46 @@ static void finds_at_every_place(void **state) {
     }
 }
 
+static void digits_are_of_their_base(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int base;
+        int64_t value; // -1: none
+    } rows[] = {{"16", 10, 16},
+                {"1_000", 10, 1000},
+                {"16@", 10, -1},
+                {"16`", 10, -1},
+                {"1@", 16, -1},
+                {"fF", 16, 255},
+                {"fg", 16, -1},
+                {"17", 8, 15},
+                {"18", 8, -1},
+                {"102", 2, -1},
+                {"_", 10, -1},
+                {"", 10, -1},
+                {"1a", 10, -1},
+                {"9223372036854775807", 10, INT64_MAX},
+                {"9223372036854775808", 10, -1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t value = -1;
+        assert_int_equal(str_to_digits(str_of(rows[i].text), rows[i].base, &value),
+                         rows[i].value >= 0);
+        assert_int_equal(value, rows[i].value);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_at_every_place),    cmocka_unit_test(cut_takes_the_text_apart),
-        cmocka_unit_test(lines_end_in_lf_or_crlf), cmocka_unit_test(numbers_must_be_whole),
-        cmocka_unit_test(decimals_are_strtods),    cmocka_unit_test(buffers_grow),
-        cmocka_unit_test(arenas_rewind),           cmocka_unit_test(searches),
+        cmocka_unit_test(digits_are_of_their_base),
+        cmocka_unit_test(finds_at_every_place),
+        cmocka_unit_test(cut_takes_the_text_apart),
+        cmocka_unit_test(lines_end_in_lf_or_crlf),
+        cmocka_unit_test(numbers_must_be_whole),
+        cmocka_unit_test(decimals_are_strtods),
+        cmocka_unit_test(buffers_grow),
+        cmocka_unit_test(arenas_rewind),
+        cmocka_unit_test(searches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -119,22 +119,48 @@ void config_layer_add(struct layers *l, struct config_node *map, struct config_n
 
 typedef void pair_taker(void *self, struct config_node *key, struct config_node *value);
 
-// Each pair of a map as PyYAML sees it, those of merged maps (<<) included.
-static void each_pair(struct layers *l, struct config_node *top, struct config_node *map,
-                      pair_taker *take, void *self) {
+// The pairs of a map: who takes them, and the maps that are being gone through.
+struct merged {
+    const struct merged *within; // NULL: the map itself
+    const struct config_node *map;
+    struct config_node *top;
+    pair_taker *take;
+    void *self;
+    int depth;
+};
+
+static bool is_within(const struct merged *m, const struct config_node *map) {
+    while (m && m->map != map) m = m->within;
+    return m != NULL;
+}
+
+// Each pair of a map as PyYAML sees it, those of merged maps (<<) included: of a map that merges
+// itself, nothing more.
+static void each_merged(struct layers *l, const struct merged *within, struct config_node *map) {
     map = config_node_follow(map);
-    if (++l->nodes > NODES_MAX) return; // told when the tree is complete
+    struct merged m = *within;
+    m.within = within;
+    m.map = map;
+    m.depth++;
+    if (is_within(within, map)) return;
+    l->is_deep |= m.depth > LEVELS_MAX;
+    if (m.depth > LEVELS_MAX || ++l->nodes > NODES_MAX) return; // told when the tree is complete
     for (int i = 0; map->kind == NODE_LIST && i < map->count; i++)
-        each_pair(l, top, map->items[i], take, self);
+        each_merged(l, &m, map->items[i]);
     for (int i = 0; map->kind == NODE_MAP && i + 1 < map->count; i += 2) {
         struct config_node *key = map->items[i];
         if (key->kind != NODE_SCALAR || key->is_replaced) continue;
         if (config_node_is_merge(key)) {
-            each_pair(l, top, map->items[i + 1], take, self);
-        } else if (config_map_find(top, key->text, true).key == key) {
-            take(self, key, map->items[i + 1]);
+            each_merged(l, &m, map->items[i + 1]);
+        } else if (config_map_find(m.top, key->text, true).key == key) {
+            m.take(m.self, key, map->items[i + 1]);
         }
     }
+}
+
+static void each_pair(struct layers *l, struct config_node *map, pair_taker *take, void *self) {
+    const struct merged m = {.top = map, .take = take, .self = self};
+    each_merged(l, &m, map);
 }
 
 struct laying {
@@ -173,10 +199,10 @@ static void take_base(void *self, struct config_node *key, struct config_node *v
 static struct config_node *lay(struct layers *l, struct config_node *base, struct config_node *over,
                                int depth) {
     struct laying y = {l, base, over, config_layer_map(l, over), depth};
-    if (depth > LEVELS_MAX) l->nodes = NODES_MAX + 1;
-    if (l->nodes > NODES_MAX) return over;
-    each_pair(l, over, over, take_over, &y);
-    if (base) each_pair(l, base, base, take_base, &y);
+    l->is_deep |= depth > LEVELS_MAX;
+    if (l->is_deep || l->nodes > NODES_MAX) return over;
+    each_pair(l, over, take_over, &y);
+    if (base) each_pair(l, base, take_base, &y);
     config_index_build(l->arena, y.result);
     return y.result;
 }
@@ -184,7 +210,12 @@ static struct config_node *lay(struct layers *l, struct config_node *base, struc
 struct config_node *config_layer_merge(struct layers *l, struct config_node *base,
                                        struct config_node *over) {
     struct config_node *n = lay(l, base, over, 0);
-    if (l->nodes <= NODES_MAX) return n;
+    if (l->nodes <= NODES_MAX && !l->is_deep) return n;
+    if (l->is_deep) {
+        fail_set(l->why, FAIL_INPUT, "%.*s:1:1: maps merged or nested deeper than %d levels",
+                 STR_ARG(l->config->name), LEVELS_MAX);
+        return NULL;
+    }
     fail_set(l->why, FAIL_INPUT, "%.*s:1:1: more than %d values with the files it is laid over",
              STR_ARG(l->config->name), NODES_MAX);
     return NULL;

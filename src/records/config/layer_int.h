@@ -19,6 +19,7 @@ struct layers {
     struct layer_file *files;
     ptrdiff_t file_count, file_capacity;
     int nodes;     // that were made: each file may say everything again
+    bool is_deep;  // more maps in one another, or merged into one another, than are followed
     bool composes; // Hydra's groups, any of which may be a list
 };
 

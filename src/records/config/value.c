@@ -21,23 +21,6 @@ static bool all_of(struct str s, const char *allowed) {
     return s.len > 0;
 }
 
-// Digits of a base with underscores between them; false when too large.
-static bool digits(struct str s, int base, int64_t *ret) {
-    int64_t value = 0;
-    bool any = false;
-    for (ptrdiff_t i = 0; i < s.len; i++) {
-        if (s.p[i] == '_') continue;
-        int d = str_is_digit(s.p[i]) ? s.p[i] - '0' : (s.p[i] | 32) - 'a' + 10;
-        if (d < 0 || d >= base || __builtin_mul_overflow(value, base, &value) ||
-            __builtin_add_overflow(value, d, &value)) {
-            return false;
-        }
-        any = true;
-    }
-    if (any) *ret = value;
-    return any;
-}
-
 // 12:30 is 12 * 60 + 30.
 static bool base_sixty(struct str s, int64_t *ret) {
     int64_t value = 0;
@@ -70,13 +53,13 @@ static bool read_integer(struct str s, struct scalar *ret) {
     if (s.len == 0 || !str_is_digit(s.p[0])) return false;
     int64_t value;
     enum odd odd = memchr(s.p, '_', (size_t)s.len) ? ODD_UNDERSCORE : ODD_NONE;
-    if (str_starts(s, STR("0b")) && digits(str_slice(s, 2, s.len), 2, &value)) {
+    if (str_starts(s, STR("0b")) && str_to_digits(str_slice(s, 2, s.len), 2, &value)) {
         odd = ODD_BASE;
-    } else if (str_starts(s, STR("0x")) && digits(str_slice(s, 2, s.len), 16, &value)) {
+    } else if (str_starts(s, STR("0x")) && str_to_digits(str_slice(s, 2, s.len), 16, &value)) {
         odd = ODD_BASE;
-    } else if (s.len > 1 && s.p[0] == '0' && digits(str_slice(s, 1, s.len), 8, &value)) {
+    } else if (s.len > 1 && s.p[0] == '0' && str_to_digits(str_slice(s, 1, s.len), 8, &value)) {
         odd = ODD_OCTAL;
-    } else if ((s.p[0] != '0' || s.len == 1) && digits(s, 10, &value)) {
+    } else if ((s.p[0] != '0' || s.len == 1) && str_to_digits(s, 10, &value)) {
         // the plain case
     } else if (s.p[0] != '0' && base_sixty(s, &value)) {
         odd = ODD_SIXTY;
@@ -177,7 +160,7 @@ static struct scalar read_foreign(const struct config *c, const struct config_no
         return r;
     }
     if (c->format == CONFIG_SHELL && r.odd == ODD_OCTAL) { // 016 is 16 to int()
-        const bool fits = digits(n->text, 10, &r.integer);
+        const bool fits = str_to_digits(n->text, 10, &r.integer);
         r = fits ? integer(r.integer, ODD_NONE) : text(ODD_NONE);
     }
     if (c->format == CONFIG_SHELL && (r.odd == ODD_BASE || r.odd == ODD_SIXTY)) r = text(ODD_NONE);

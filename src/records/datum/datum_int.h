@@ -48,7 +48,9 @@ struct shell_command {
     ptrdiff_t count, capacity;
     const struct shell_word *environment; // NAME=value in front of it, which are its alone
     ptrdiff_t environment_count;
-    struct shell_word allocator; // PYTORCH_ALLOC_CONF as it has it; no text: not set
+    // PYTORCH_ALLOC_CONF, CUDA_VISIBLE_DEVICES, NPROC_PER_NODE and NNODES as it has them; no text:
+    // not set.
+    struct shell_word allocator, visible, processes, machines;
     int line;
 };
 struct shell_job { // 0: not said

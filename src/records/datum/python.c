@@ -167,10 +167,11 @@ static bool is_names(const struct module *m) {
     return false;
 }
 
-// "a = b = 4"; false: it is no assignment.
+// "a = b = 4"; false: it is no assignment. Of more targets than are kept, none is known.
 static bool assignment(struct module *m) {
-    struct target targets[8];
+    struct target targets[8], more;
     int count = 0;
+    bool is_long = false;
     if (is_names(m)) {
         assign_names(m);
         return true;
@@ -185,7 +186,12 @@ static bool assignment(struct module *m) {
         datum_python_next(m);
     }
     if (count == 0) return false;
+    for (; count == 8 && target(m, &more) && is(m, "="); is_long = true) {
+        assign(m, &more, datum_python_unknown(m, &more.name, m->lex.end));
+        datum_python_next(m);
+    }
     struct datum *v = datum_python_exprs(m);
+    if (is_long) v = unknown_like(m, v);
     for (int i = 0; i < count; i++) {
         assign(m, &targets[i], v);
         if (str_is(targets[i].name.text, "_base_") && targets[i].count == 0 && !m->is_uncertain)
@@ -218,11 +224,13 @@ static void simple(struct module *m, enum mode mode) {
     static const char *const nothing[] = {"pass",   "assert",   "raise",    "return", "break",
                                           "global", "continue", "nonlocal", NULL};
     if (mode == PASSED_OVER) {
+        datum_python_forget_globals(m);
         pass_line(m);
         return;
     }
     m->is_uncertain = mode == MAY_RUN;
     while (!is_line_end(m)) {
+        if (!is_names(m)) datum_python_forget_targets(m);
         if (is(m, "from") || is(m, "import"))
             datum_python_import(m);
         else if (is(m, "del"))
@@ -247,13 +255,12 @@ static void block(struct module *m, enum mode mode, int depth) {
     const int column = m->lex.token.column;
     int brackets = 0;
     bool in_lambda = false;
-    {
-        while (!is_line_end(m) && (brackets > 0 || in_lambda || !is(m, ":"))) {
-            brackets += is(m, "(") || is(m, "[") || is(m, "{");
-            brackets -= is(m, ")") || is(m, "]") || is(m, "}");
-            in_lambda = is(m, "lambda") || (in_lambda && !is(m, ":"));
-            datum_python_next(m);
-        }
+    if (mode != PASSED_OVER) datum_python_forget_header(m);
+    while (!is_line_end(m) && (brackets > 0 || in_lambda || !is(m, ":"))) {
+        brackets += is(m, "(") || is(m, "[") || is(m, "{");
+        brackets -= is(m, ")") || is(m, "]") || is(m, "}");
+        in_lambda = is(m, "lambda") || (in_lambda && !is(m, ":"));
+        datum_python_next(m);
     }
     if (is(m, ":")) datum_python_next(m);
     if (!is_line_end(m)) simple(m, mode);

@@ -199,6 +199,15 @@ static struct datum *update(struct module *m, struct datum *self, const struct a
     return NULL;
 }
 
+// mmengine's x.merge(dict(a=1)); of anything else it is not known what it changes.
+static void merge(struct module *m, struct datum *self, const struct arguments *a) {
+    const struct datum *from = only(a);
+    if (from && from->kind == DATUM_MAP && !m->is_uncertain)
+        datum_python_merge(&m->py->data, self, from, 0);
+    else
+        self->is_open = true;
+}
+
 static void append(struct module *m, struct datum *self, const struct arguments *a, bool is_many) {
     struct datum *item = only(a);
     const bool is_list = item && item->kind == DATUM_LIST && !item->is_open;
@@ -238,8 +247,8 @@ struct datum *datum_python_method(struct module *m, struct datum *self, struct s
     struct datum *v = NULL;
     if (str_is(name, "update") && (is_map || self->kind == DATUM_UNKNOWN)) {
         update(m, self, &a);
-    } else if (str_is(name, "merge") && is_map && only(&a) && !m->is_uncertain) {
-        datum_python_merge(&m->py->data, self, only(&a), 0);
+    } else if (str_is(name, "merge") && is_map) {
+        merge(m, self, &a);
     } else if (str_is(name, "copy") && (is_map || is_list)) {
         v = datum_copy(&m->py->data, self);
     } else if (str_is(name, "get") && is_map) {

@@ -52,19 +52,14 @@ static struct datum *filled(struct program *p, const struct datum *v) {
     return text_of(p, v, buf_str(&b));
 }
 
-struct datum *datum_program_plain(struct program *p, struct datum *v) {
-    static const char *const types[] = {"torch.bfloat16", "torch.float16", "torch.float32", NULL};
-    const struct str last = str_last(v->text, '.');
-    if (v->kind != DATUM_UNKNOWN) return v;
-    if (is_of_bf16(v->text)) return by_gpu(p, v);
-    struct datum *text = filled(p, v);
-    if (text) return text;
-    const struct datum_pair *usual = datum_find(p->usual, last); // a parameter's, where no dot is
-    if (usual) return usual->value;
-    return str_is_one_of(v->text, types) ? text_of(p, v, last) : v;
+// Of "args.batch_size", "self.args.batch_size" and "batch_size" the last name; of an expression
+// none.
+static struct str name_of(struct str text) {
+    if (str_starts(text, STR("self."))) text = str_slice(text, 5, text.len);
+    const bool is_name =
+        str_is_made_of(text, "_.") && str_find(str_before_last(text, '.'), STR(".")) < 0;
+    return is_name ? str_last(text, '.') : (struct str){0};
 }
-
-// --- Conditions ----------------------------------------------------------------------------------
 
 static enum truth truth_of(const struct datum *v) {
     switch (v->kind) {
@@ -86,16 +81,45 @@ static enum truth opposite(enum truth t) {
     return t == MAYBE ? MAYBE : t == NO ? YES : NO;
 }
 
+// "not args.fp32"
+static struct datum *negated(struct program *p, struct datum *v) {
+    struct datum *of = datum_copy(&p->m->py->data, v);
+    of->text = str_trim(str_slice(v->text, 4, v->text.len));
+    const struct datum_pair *usual = datum_find(p->usual, name_of(of->text));
+    const enum truth t = usual ? truth_of(usual->value) : MAYBE;
+    if (t == MAYBE) return v;
+    of->kind = DATUM_BOOL;
+    of->boolean = t == NO;
+    return of;
+}
+
+struct datum *datum_program_plain(struct program *p, struct datum *v) {
+    static const char *const types[] = {"torch.bfloat16", "torch.float16", "torch.float32", NULL};
+    if (v->kind != DATUM_UNKNOWN) return v;
+    if (is_of_bf16(v->text)) return by_gpu(p, v);
+    if (str_starts(v->text, STR("not "))) return negated(p, v);
+    struct datum *text = filled(p, v);
+    if (text) return text;
+    const struct str name = name_of(v->text);
+    const struct datum_pair *usual = datum_find(p->usual, name); // a parameter's, where no dot is
+    if (usual) return usual->value;
+    return str_is_one_of(v->text, types) ? text_of(p, v, name) : v;
+}
+
+// --- Conditions ----------------------------------------------------------------------------------
+
 static bool is_end(const struct module *m) {
     return is(m, ":") || is(m, "else") || now(m)->kind == TOKEN_LINE || now(m)->kind == TOKEN_END;
 }
 
-enum truth datum_program_condition(struct program *p) {
+// One side of "and" and "or".
+static enum truth operand(struct program *p) {
     struct module *m = p->m;
-    const bool is_not = is(m, "not");
-    if (is_not) datum_python_next(m);
+    bool is_not = false;
+    for (; is(m, "not"); is_not = !is_not) datum_python_next(m);
     const ptrdiff_t begin = now(m)->text.p - m->lex.text.p;
-    for (int depth = 0; depth > 0 || !is_end(m); datum_python_next(m)) {
+    for (int depth = 0; depth > 0 || !(is_end(m) || is(m, "and") || is(m, "or"));
+         datum_python_next(m)) {
         depth += is(m, "(") || is(m, "[") || is(m, "{");
         depth -= is(m, ")") || is(m, "]") || is(m, "}");
         if (depth < 0 || now(m)->kind == TOKEN_END) break;
@@ -107,6 +131,22 @@ enum truth datum_program_condition(struct program *p) {
     const enum truth t = now(m)->kind == TOKEN_END ? truth_of(v) : MAYBE;
     m->lex = behind;
     return is_not ? opposite(t) : t;
+}
+
+enum truth datum_program_condition(struct program *p) {
+    struct module *m = p->m;
+    enum truth any = NO;
+    for (;;) {
+        enum truth all = operand(p);
+        while (is(m, "and")) {
+            datum_python_next(m);
+            const enum truth t = operand(p);
+            all = t < all ? t : all;
+        }
+        any = all > any ? all : any;
+        if (!is(m, "or")) return any;
+        datum_python_next(m);
+    }
 }
 
 // --- Blocks --------------------------------------------------------------------------------------

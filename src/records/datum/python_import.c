@@ -4,6 +4,8 @@
 // unknown.
 #include "records/datum/python_int.h"
 
+#include <assert.h>
+
 enum { FILES_MAX = 200, CHAIN_MAX = 40 };
 
 static bool is_line_end(const struct module *m) {
@@ -64,6 +66,7 @@ static struct datum *load(struct module *m, struct str path) {
 // --- _base_ --------------------------------------------------------------------------------------
 
 void datum_python_merge(struct data *d, struct datum *base, const struct datum *child, int depth) {
+    assert(base->kind == DATUM_MAP && child->kind == DATUM_MAP);
     base->is_open = base->is_open || child->is_open;
     if (depth > DATUM_DEPTH_MAX || d->count > DATUM_MAX) return; // told at the end
     for (ptrdiff_t i = 0; i < child->map->count; i++) {

@@ -103,8 +103,16 @@ void datum_python_bases(struct module *m, const struct datum *value);
 struct datum *datum_python_merged(struct module *m);
 void datum_python_merge(struct data *d, struct datum *base, const struct datum *child, int depth);
 
-// --- python_number.c, python_expr.c
-// -------------------------------------------------------------------------------
+// --- python_names.c ------------------------------------------------------------------------------
+
+// At a statement: its names in brackets, or several before "=", and those of := are not known.
+void datum_python_forget_targets(struct module *m);
+// At a header that may run: what stands between "for" and "in", behind "as" and before :=.
+void datum_python_forget_header(struct module *m);
+// At a statement of a function: "global batch_size".
+void datum_python_forget_globals(struct module *m);
+
+// --- python_number.c, python_expr.c --------------------------------------------------------------
 
 struct datum *datum_python_expr(struct module *m);
 // Several with commas between them are a tuple.

@@ -120,18 +120,6 @@ struct datum *datum_python_binary(struct module *m, struct str sign, const struc
     return isfinite(value) ? datum_float(&m->py->data, value, a) : NULL;
 }
 
-static bool read_digits(struct str s, int base, int64_t *ret) {
-    *ret = 0;
-    for (ptrdiff_t i = 0; i < s.len; i++) {
-        const int d = str_hex(s.p[i]);
-        if (s.p[i] == '_') continue;
-        if (d >= base || __builtin_mul_overflow(*ret, base, ret) ||
-            __builtin_add_overflow(*ret, d, ret))
-            return false;
-    }
-    return s.len > 0;
-}
-
 struct datum *datum_python_number(struct module *m) {
     const struct token at = m->lex.token;
     const char kind = at.text.len > 2 && at.text.p[0] == '0' ? (char)(at.text.p[1] | 32) : 0;
@@ -139,7 +127,7 @@ struct datum *datum_python_number(struct module *m) {
     struct buf b = buf_new(m->py->data.arena);
     struct datum *v = datum_python_make(m, DATUM_INT, &at);
     datum_python_next(m);
-    if (read_digits(base == 10 ? at.text : str_slice(at.text, 2, at.text.len), base, &v->integer))
+    if (str_to_digits(base == 10 ? at.text : str_slice(at.text, 2, at.text.len), base, &v->integer))
         return v;
     for (ptrdiff_t i = 0; i < at.text.len; i++) {
         if (at.text.p[i] != '_') buf_byte(&b, at.text.p[i]);

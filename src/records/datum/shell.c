@@ -179,12 +179,16 @@ static void take_letters(struct flags *f, ptrdiff_t begin) {
     static const struct {
         const char *letter, *key;
     } letters[] = {{"-np", "ntasks"}, {"-n", "ntasks"}, {"-N", "nodes"}};
-    for (ptrdiff_t i = begin; i + 1 < f->end; i++) {
-        int64_t n;
-        for (size_t k = 0; k < sizeof letters / sizeof *letters; k++)
-            if (str_is(f->command->words[i].text, letters[k].letter) &&
-                str_to_i64(f->command->words[i + 1].text, &n))
-                set_number(f, letters[k].key, n, &f->command->words[i]);
+    for (ptrdiff_t i = begin; i < f->end; i++) {
+        const struct shell_word *w = &f->command->words[i];
+        for (size_t k = 0; k < sizeof letters / sizeof *letters; k++) {
+            const struct str letter = str_of(letters[k].letter);
+            struct str value = str_slice(w->text, letter.len, w->text.len); // -N2
+            int64_t n;
+            if (!str_starts(w->text, letter)) continue;
+            if (value.len == 0 && i + 1 < f->end) value = w[1].text;
+            if (str_to_i64(value, &n)) set_number(f, letters[k].key, n, w);
+        }
     }
 }
 
@@ -206,14 +210,9 @@ static void take_slots(struct flags *f, const struct shell_word *w) {
 static void take_visible(struct flags *f, const struct shell_word *w) {
     static const char *const pythons[] = {"python", "python3", NULL};
     const struct shell_command *c = f->command;
+    struct str gpus = c->visible.is_known ? c->visible.text : (struct str){0};
     int64_t count = 0;
-    for (ptrdiff_t i = 0; i < c->environment_count; i++) {
-        struct str name = c->environment[i].text, gpus = name;
-        if (!c->environment[i].is_known) continue;
-        name = str_cut(&gpus, '=');
-        if (!str_is(name, "CUDA_VISIBLE_DEVICES")) continue;
-        for (count = 0; gpus.len > 0; count++) (void)str_cut(&gpus, ',');
-    }
+    for (; gpus.len > 0; count++) (void)str_cut(&gpus, ',');
     if (count < 2) return;
     const bool is_started = datum_find(f->map, STR("nproc_per_node")) != NULL;
     if (str_is(w->text, "deepspeed") && !datum_find(f->map, STR("num_gpus")))
@@ -250,20 +249,14 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
 // A trainer that starts its processes by itself is told so by its environment.
 static void take_environment(struct data *d, const struct shell_command *c,
                              struct datum *launcher) {
-    static const struct str processes = {"NPROC_PER_NODE=", 15}, machines = {"NNODES=", 7};
+    const struct shell_word *processes = &c->processes, *machines = &c->machines;
     struct flags f = {.data = d, .map = launcher, .command = c};
-    bool has_processes = false;
-    for (ptrdiff_t i = 0; i < c->environment_count && !has_processes; i++)
-        has_processes = str_starts(c->environment[i].text, processes);
-    for (ptrdiff_t i = 0; i < c->environment_count && has_processes; i++) {
-        const struct shell_word *w = &c->environment[i];
-        const bool is_processes = str_starts(w->text, processes);
-        if (!is_processes && !str_starts(w->text, machines)) continue;
-        const struct str name = is_processes ? STR("nproc_per_node") : STR("nnodes");
-        const ptrdiff_t begin = is_processes ? processes.len : machines.len;
-        struct datum *value = word_value(&f, w, str_slice(w->text, begin, w->text.len));
-        datum_set(d, f.map, name, value, w->line, w->column);
-    }
+    if (processes->text.len == 0) return;
+    datum_set(d, f.map, STR("nproc_per_node"), word_value(&f, processes, processes->text),
+              processes->line, processes->column);
+    if (machines->text.len > 0)
+        datum_set(d, f.map, STR("nnodes"), word_value(&f, machines, machines->text), machines->line,
+                  machines->column);
 }
 
 // litgpt's model stands behind its verb, as setup()'s first argument.
@@ -362,10 +355,8 @@ static void unfold(struct data *d, struct shell_command *c) {
     static const char *const shells[] = {"bash", "sh", "/bin/bash", "/bin/sh", NULL};
     const struct shell_command old = *c;
     bool is_text = str_is(old.words[0].text, "eval"), is_shell = false;
-    *c = (struct shell_command){.line = old.line,
-                                .environment = old.environment,
-                                .environment_count = old.environment_count,
-                                .allocator = old.allocator};
+    c->words = NULL;
+    c->count = c->capacity = 0;
     for (ptrdiff_t i = is_text; i < old.count; i++) {
         const struct shell_word *w = &old.words[i];
         if (is_text)

@@ -10,69 +10,20 @@ static void drop_word(struct shell_command *c) {
     c->count--;
 }
 
-// "$1", "${2#*=}": what the script is called with.
-static bool is_argument(struct str text) {
-    return text.len > 1 && text.p[0] == '$' &&
-           str_is_digit(text.p[text.len > 2 && text.p[1] == '{' ? 2 : 1]);
-}
-
-static void set_variable(struct shell *s, const struct shell_word *w, const struct shell_word *more,
-                         ptrdiff_t count) {
-    const ptrdiff_t equals = datum_shell_assigns(w->text);
-    const bool appends = w->text.p[equals - 1] == '+';
-    const struct str name = str_slice(w->text, 0, equals - appends);
-    struct shell_variable *v = datum_shell_variable(s, name);
-    if (!v) {
-        if (s->variable_count > 2000) return; // looked for one by one
-        v = arena_push(s->arena, &s->variables, &s->variable_count, &s->variable_capacity);
-        *v = (struct shell_variable){.name = name};
-    }
-    const bool is_sure = s->depth == 0 && !s->may_run;
-    const struct str value = str_slice(w->text, equals + 1, w->text.len);
-    // Of a loop through options: called without them, the script has what stands above.
-    if (!is_sure && v->count > 0 && count == 0 && is_argument(value)) return;
-    if (!appends) {
-        v->has_flags = !is_sure && (v->has_flags || datum_shell_holds_flags(v, true));
-        v->count = 0;
-    }
-    struct shell_word first = *w;
-    first.text = value;
-    first.is_known = first.is_known && is_sure;
-    first.gap_count = first.gap_capacity = 0;
-    if (is_sure) datum_shell_move_gaps(s, &first, w, -(equals + 1));
-    s->words += first.text.len / 64; // X=$X$X
-    if (appends && v->count == 1 && count == 0) {
-        struct shell_word *old = &v->words[0];
-        if (is_sure) datum_shell_move_gaps(s, old, &first, old->text.len);
-        if (!is_sure) old->gap_count = 0;
-        old->is_known = old->is_known && first.is_known;
-        old->text = str_format(s->arena, "%.*s%.*s", STR_ARG(old->text), STR_ARG(first.text));
-        return;
-    }
-    if (count == 0) *arena_push(s->arena, &v->words, &v->count, &v->capacity) = first;
-    for (ptrdiff_t i = 0; i < count; i++) {
-        struct shell_word item = more[i];
-        item.is_known = item.is_known && is_sure;
-        if (!is_sure) item.gap_count = 0;
-        *arena_push(s->arena, &v->words, &v->count, &v->capacity) = item;
-    }
-}
-
 // "for x in 1 2 3": x is unknown.
 static void loop(struct shell *s, const struct shell_command *c) {
     if (c->count < 2) return;
     const struct shell_word w = {.text = str_format(s->arena, "%.*s=", STR_ARG(c->words[1].text)),
                                  .is_known = false};
-    if (datum_shell_assigns(w.text) > 0) set_variable(s, &w, NULL, 0);
+    if (datum_shell_assigns(w.text) > 0) datum_shell_set(s, &w, NULL, 0);
 }
 
 // The words of the shell itself in front of a command. False: there is no command left.
 static bool strip(struct shell *s, struct shell_command *c) {
     static const char *const opens[] = {"if", "while", "until", "case", "for", "select", NULL};
     static const char *const closes[] = {"fi", "done", "esac", NULL};
-    static const char *const others[] = {
-        "then", "else",     "elif", "do",    "!",      "{",       "}",        "time", "nohup",
-        "exec", "function", "env",  "local", "export", "declare", "readonly", NULL};
+    static const char *const others[] = {"then", "else",  "elif", "do",  "!",
+                                         "time", "nohup", "exec", "env", NULL};
     while (c->count > 0 && !c->words[0].is_quoted) {
         const struct str first = c->words[0].text;
         if (str_is_one_of(first, opens)) {
@@ -83,6 +34,14 @@ static bool strip(struct shell *s, struct shell_command *c) {
             }
         } else if (str_is_one_of(first, closes)) {
             s->depth -= s->depth > 0;
+        } else if (datum_shell_declare(s, c)) {
+            return false;
+        } else if (str_is(first, "function")) {
+            drop_word(c); // and its name
+            s->awaits_body = true;
+            if (c->count == 0) return false;
+        } else if (str_is(first, "{") || str_is(first, "}")) {
+            datum_shell_body(s, first.p[0] == '{');
         } else if (!str_is_one_of(first, others)) {
             return true;
         }
@@ -91,21 +50,29 @@ static bool strip(struct shell *s, struct shell_command *c) {
     return c->count > 0;
 }
 
-// Its own or the script's, by the name of either time.
-static struct shell_word allocator_of(struct shell *s, const struct shell_command *c) {
-    static const char *const names[] = {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"};
+// What the command has of that name: in front of it, or by "export" of the script. No text:
+// nothing.
+static struct shell_word environment_of(struct shell *s, const struct shell_command *c,
+                                        const char *name) {
+    const struct shell_variable *v = datum_shell_variable(s, str_of(name));
     struct shell_word found = {0};
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        const struct shell_variable *v = datum_shell_variable(s, str_of(names[k]));
-        if (v && v->count == 1) found = v->words[0];
-        for (ptrdiff_t i = 0; i < c->environment_count; i++) {
-            struct str value = c->environment[i].text;
-            if (!str_is(str_cut(&value, '='), names[k])) continue;
-            found = c->environment[i];
-            found.text = value;
-        }
+    if (v && v->is_exported && v->count == 1) found = v->words[0];
+    for (ptrdiff_t i = 0; i < c->environment_count; i++) {
+        struct str value = c->environment[i].text;
+        if (!str_is(str_cut(&value, '='), name)) continue;
+        found = c->environment[i];
+        found.text = value;
     }
     return found;
+}
+
+static void add_environment(struct shell *s, struct shell_command *c) {
+    static const char *const allocator[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"};
+    c->visible = environment_of(s, c, "CUDA_VISIBLE_DEVICES");
+    c->processes = environment_of(s, c, "NPROC_PER_NODE");
+    c->machines = environment_of(s, c, "NNODES");
+    for (int i = 0; i < 2 && c->allocator.text.len == 0; i++) // by the name of either time
+        c->allocator = environment_of(s, c, allocator[i]);
 }
 
 static void end_command(struct shell *s) {
@@ -121,11 +88,12 @@ static void end_command(struct shell *s) {
         c.words += i;
         c.count -= i;
         c.capacity = c.count;
-        c.allocator = allocator_of(s, &c);
+        add_environment(s, &c);
+        datum_shell_builtin(s, &c);
         *arena_push(s->arena, &s->commands->items, &s->commands->count, &s->commands->capacity) = c;
         return;
     }
-    for (i = 0; i < c.count; i++) set_variable(s, &c.words[i], NULL, 0);
+    for (i = 0; i < c.count; i++) datum_shell_set(s, &c.words[i], NULL, 0);
 }
 
 // "case $1 in --batch_size)": what stands in front of the bracket is no command.
@@ -157,30 +125,45 @@ static void read_here(struct shell *s, struct str body, int line) {
                 (struct shell_word){.text = text, .line = line, .column = 1, .is_known = is_known};
         }
     }
-    if (words.count > 0) set_variable(s, &name, words.words, words.count);
+    if (words.count > 0) datum_shell_set(s, &name, words.words, words.count);
 }
 
-static void end_line(struct shell *s) {
-    s->at++;
-    s->line++;
-    s->line_begin = s->at;
-    if (s->here.len == 0) return;
+// The text behind <<WORD, up to the line that is the word; <<- has tabs in front of it.
+static void pass_here(struct shell *s, const struct shell_here *here) {
     const struct str all = str_slice(s->text, s->at, s->text.len);
     const int first = s->line;
     ptrdiff_t end = 0;
-    struct str rest = str_slice(s->text, s->at, s->text.len);
+    struct str rest = all;
     while (rest.len > 0) {
-        const struct str line = str_line(&rest);
+        struct str line = str_line(&rest);
         s->at = rest.p ? rest.p - s->text.p : s->text.len;
         s->line++;
-        if (str_equal(str_trim(line), s->here)) break;
+        while (here->has_tabs && str_starts(line, STR("\t"))) line = str_slice(line, 1, line.len);
+        if (str_equal(line, here->word)) break;
         end = rest.p ? s->at - (all.p - s->text.p) : all.len;
         if (!rest.p) break;
     }
     read_here(s, str_slice(all, 0, end), first);
     if (!rest.p) s->at = s->text.len;
     s->line_begin = s->at;
-    s->here = (struct str){0};
+}
+
+static void end_line(struct shell *s) {
+    s->at++;
+    s->line++;
+    s->line_begin = s->at;
+    for (ptrdiff_t i = 0; i < s->here_count; i++) pass_here(s, &s->heres[i]);
+    s->here_count = 0;
+}
+
+// A backslash at a line's end, which is nothing: what stands on both sides may be one word.
+static bool continues(struct shell *s) {
+    const bool has_return = shell_peek(s, 1) == '\r' && shell_peek(s, 2) == '\n';
+    if (shell_peek(s, 0) != '\\' || !(has_return || shell_peek(s, 1) == '\n')) return false;
+    s->at += has_return ? 3 : 2;
+    s->line++;
+    s->line_begin = s->at;
+    return true;
 }
 
 // "2>&1": the number in front is a file's, no word.
@@ -191,32 +174,54 @@ static bool is_of_file(const struct shell *s) {
     return is_number;
 }
 
-// "<<EOF", "<<-'EOF'", "> file", "2>&1"
-static void redirection(struct shell *s) {
+// One character of a word, or what it begins there.
+static int take_character(struct shell *s, struct fail *why) {
+    const char c = shell_peek(s, 0);
+    datum_shell_begin_word(s);
+    if (c == '\'' || c == '"') return datum_shell_take_quotes(s, why);
+    if (c == '$') {
+        datum_shell_take_dollar(s, false);
+    } else if (c == '`') {
+        datum_shell_take_backticks(s);
+    } else {
+        s->at += c == '\\' && s->at + 1 < s->text.len;
+        buf_byte(&s->word, s->text.p[s->at++]);
+    }
+    return 0;
+}
+
+// "<<EOF", "<<-'EOF'", "> file", "2>&1", "<<< "$text"": its word is none of the command's.
+static int redirection(struct shell *s, struct fail *why) {
     if (is_of_file(s)) s->has_word = false;
     const bool is_here =
         shell_peek(s, 0) == '<' && shell_peek(s, 1) == '<' && shell_peek(s, 2) != '<';
+    const bool has_tabs = is_here && shell_peek(s, 2) == '-';
     datum_shell_end_word(s);
     while (shell_peek(s, 0) && strchr("<>&-|", shell_peek(s, 0))) s->at++;
     while (shell_peek(s, 0) == ' ' || shell_peek(s, 0) == '\t') s->at++;
-    const ptrdiff_t begin = s->at;
-    while (s->at < s->text.len && !strchr(" \t\r\n;&|<>()", shell_peek(s, 0))) s->at++;
-    struct str word = str_slice(s->text, begin, s->at);
-    if (!is_here) return;
-    while (word.len > 0 && strchr("'\"\\", word.p[0])) word = str_slice(word, 1, word.len);
-    while (word.len > 0 && strchr("'\"", word.p[word.len - 1])) word.len--;
-    s->here = word;
+    const ptrdiff_t count = s->command.count;
+    int status = 0;
+    while (s->at < s->text.len && !strchr(" \t\r\n;&|<>()", shell_peek(s, 0)) && !status)
+        status = continues(s) ? 0 : take_character(s, why);
+    if (is_here && s->has_word)
+        *arena_push(s->arena, &s->heres, &s->here_count, &s->here_capacity) =
+            (struct shell_here){buf_str(&s->word), has_tabs};
+    s->has_word = false;
+    s->command.count = count; // "$FILE" of several words
+    return status;
+}
+
+static void open_bracket(struct shell *s) {
+    s->brackets++;
+    s->may_run = false;
+    s->at++;
 }
 
 // One character, or what it begins. 1: a bracket has closed a list.
 static int step(struct shell *s, struct fail *why) {
     const char c = shell_peek(s, 0);
-    if (c == '\\' &&
-        (shell_peek(s, 1) == '\n' || (shell_peek(s, 1) == '\r' && shell_peek(s, 2) == '\n'))) {
-        datum_shell_end_word(s);
-        s->at += shell_peek(s, 1) == '\r' ? 2 : 1;
-        end_line(s);
-    } else if (c == ' ' || c == '\t' || c == '\r') {
+    if (continues(s)) return 0;
+    if (c == ' ' || c == '\t' || c == '\r') {
         datum_shell_end_word(s);
         s->at++;
     } else if (c == '#' && !s->has_word) {
@@ -232,6 +237,11 @@ static int step(struct shell *s, struct fail *why) {
         datum_shell_end_word(s);
         s->at++;
         return 1;
+    } else if (c == '(' && !s->in_list && datum_shell_is_body(s)) {
+        s->command = (struct shell_command){0};
+    } else if (c == '(' && !s->in_list && !s->has_word && shell_peek(s, 1) == '(') {
+        end_command(s);
+        if (!datum_shell_arithmetic(s)) open_bracket(s);
     } else if (strchr(";&|()", c)) {
         const bool is_chain = (c == '&' || c == '|') && shell_peek(s, 1) == c;
         if (c == ')' && !s->in_list && s->brackets == 0)
@@ -242,18 +252,9 @@ static int step(struct shell *s, struct fail *why) {
         if (!s->in_list) s->may_run = is_chain;
         s->at += 1 + is_chain;
     } else if (c == '<' || c == '>') {
-        redirection(s);
+        return redirection(s, why);
     } else {
-        datum_shell_begin_word(s);
-        if (c == '\'' || c == '"') return datum_shell_take_quotes(s, why);
-        if (c == '$') {
-            datum_shell_take_dollar(s, false);
-        } else if (c == '`') {
-            datum_shell_take_backticks(s);
-        } else {
-            s->at += c == '\\' && s->at + 1 < s->text.len;
-            buf_byte(&s->word, s->text.p[s->at++]);
-        }
+        return take_character(s, why);
     }
     return 0;
 }
@@ -272,7 +273,7 @@ static int take_list(struct shell *s, struct fail *why) {
     if (status < 0) return status;
     const struct shell_word name = s->command.words[first - 1];
     if (datum_shell_assigns(name.text) > 0)
-        set_variable(s, &name, s->command.words + first, s->command.count - first);
+        datum_shell_set(s, &name, s->command.words + first, s->command.count - first);
     s->command.count = first - 1;
     return 0;
 }

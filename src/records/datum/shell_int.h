@@ -13,6 +13,12 @@ struct shell_variable {
     struct shell_word *words;
     ptrdiff_t count, capacity;
     bool has_flags; // in some case other than that of the words
+    bool is_exported;
+    bool is_inside, is_changed; // first set in the function that is read; set outside, and in it
+};
+struct shell_here { // the word that ends a text behind <<, or <<-
+    struct str word;
+    bool has_tabs;
 };
 struct shell {
     struct arena *arena;
@@ -25,8 +31,12 @@ struct shell {
     struct shell_command command; // so far
     struct shell_variable *variables;
     ptrdiff_t variable_count, variable_capacity;
-    struct str here; // the word that ends a text behind <<
-    ptrdiff_t words; // of all commands
+    struct shell_here *heres; // of this line
+    ptrdiff_t here_count, here_capacity;
+    uint64_t groups;  // that are open, one bit each: whether "{" begins a function's body
+    int functions;    // of them
+    bool awaits_body; // behind NAME()
+    ptrdiff_t words;  // of all commands
     struct buf word;
     struct shell_word made;          // the word that is being read; text is in `word`
     bool has_word, in_list, may_run; // behind && and ||
@@ -56,6 +66,17 @@ void datum_shell_take_dollar(struct shell *s, bool is_quoted);
 void datum_shell_take_backticks(struct shell *s);
 // FAIL_INPUT: they are never closed.
 int datum_shell_take_quotes(struct shell *s, struct fail *why);
+
+// shell_set.c: the variables.
+
+// NAME=value; more: of NAME=(a b c).
+void datum_shell_set(struct shell *s, const struct shell_word *w, const struct shell_word *more,
+                     ptrdiff_t count);
+bool datum_shell_declare(struct shell *s, const struct shell_command *c);
+void datum_shell_builtin(struct shell *s, const struct shell_command *c);
+bool datum_shell_arithmetic(struct shell *s);
+bool datum_shell_is_body(struct shell *s);
+void datum_shell_body(struct shell *s, bool opens);
 
 // shell_job.c: what "#SBATCH --nodes=4" asks of Slurm, 0 where it does not say; and as the
 // variables that Slurm sets by it, NAME=value in lines.

@@ -11,25 +11,54 @@ static int64_t number_of(struct str value) {
     return str_to_i64(last, &n) && n > 0 ? n : 0;
 }
 
+// "gpu:a100:2(S:0-1),lscratch:100": of several kinds of resources those that are GPUs.
+static int64_t gpus_of(struct str value) {
+    int64_t all = 0;
+    while (value.len > 0) {
+        struct str item = str_cut(&value, ',');
+        item = str_cut(&item, '(');
+        if (!str_is(item, "gpu") && !str_starts(item, STR("gpu:"))) continue;
+        const bool has_number = number_of(item) > 0;
+        if (__builtin_add_overflow(all, has_number ? number_of(item) : 1, &all)) return 0;
+    }
+    return all;
+}
+
+// The next word of a line, behind blanks and tabs.
+static struct str next_word(struct str *line) {
+    *line = str_trim(*line);
+    ptrdiff_t end = 0;
+    while (end < line->len && line->p[end] != ' ' && line->p[end] != '\t') end++;
+    const struct str word = str_slice(*line, 0, end);
+    *line = str_slice(*line, end, line->len);
+    return word;
+}
+
 static void take(struct shell_job *j, struct str line) {
     const struct {
         const char *name;
         int64_t *to;
+        int64_t (*read)(struct str value);
     } options[] = {
-        {"--nodes", &j->nodes},
-        {"-N", &j->nodes},
-        {"--ntasks", &j->tasks},
-        {"-n", &j->tasks},
-        {"--ntasks-per-node", &j->tasks_per_node},
-        {"--gres", &j->gpus_per_node},
-        {"--gpus-per-node", &j->gpus_per_node},
+        {"--nodes", &j->nodes, number_of},
+        {"-N", &j->nodes, number_of},
+        {"--ntasks", &j->tasks, number_of},
+        {"-n", &j->tasks, number_of},
+        {"--ntasks-per-node", &j->tasks_per_node, number_of},
+        {"--gres", &j->gpus_per_node, gpus_of},
+        {"--gpus-per-node", &j->gpus_per_node, number_of},
     };
-    while (line.len > 0) {
-        struct str word = str_cut(&line, ' ');
-        struct str name = str_cut(&word, '=');
+    for (struct str word = next_word(&line); word.len > 0; word = next_word(&line)) {
+        const bool is_letter = word.len > 2 && word.p[1] != '-'; // -N2
+        struct str value = word, name = str_cut(&value, '=');
+        if (is_letter) {
+            name = str_slice(word, 0, 2);
+            value = str_slice(word, 2, word.len);
+        }
+        if (str_starts(word, STR("#"))) return;
         for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
             if (!str_is(name, options[i].name)) continue;
-            *options[i].to = number_of(word.len > 0 ? word : str_trim(str_cut(&line, ' ')));
+            *options[i].to = options[i].read(value.len > 0 ? value : next_word(&line));
         }
     }
 }
@@ -39,7 +68,8 @@ void datum_shell_job(struct str text, struct shell_job *ret) {
     while (text.len > 0) {
         struct str line = str_trim(str_line(&text));
         if (line.len > 0 && line.p[0] != '#') break; // Slurm reads no further
-        if (str_starts(line, STR("#SBATCH "))) take(ret, str_slice(line, 8, line.len));
+        if (str_starts(line, STR("#SBATCH ")) || str_starts(line, STR("#SBATCH\t")))
+            take(ret, str_slice(line, 8, line.len));
     }
     const int64_t each = ret->tasks_per_node;
     if (ret->tasks == 0 && __builtin_mul_overflow(each, ret->nodes, &ret->tasks)) ret->tasks = 0;
