@@ -73,10 +73,11 @@ static int store_bytes(struct reading *r, const struct cli_row *row, char *text,
 static int store_memory(struct reading *r, const struct cli_row *row, char *text, void *to) {
     int64_t *bytes = to;
     double number;
-    const bool is_bare = str_to_double(str_of(text), &number) && number < (double)UNIT_MIB;
-    if (is_bare && number > 0)
+    int rc = 0;
+    if (str_to_double(str_of(text), &number) && number > 0 && number < (double)UNIT_MIB)
         *bytes = (int64_t)(number * (double)(number < 1024 ? UNIT_GIB : UNIT_MIB));
-    int rc = is_bare && number > 0 ? 0 : store_bytes(r, row, text, to);
+    else
+        rc = store_bytes(r, row, text, to);
     if (rc == 0 && *bytes == 0) return option_bad(r, row, text, "more than nothing, such as 6GiB");
     if (rc == 0 && *bytes < UNIT_MIB)
         return option_bad(r, row, text, "as much as a GPU has, such as 6GiB");

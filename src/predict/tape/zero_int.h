@@ -32,7 +32,7 @@ struct zero_group {
     int32_t averaged;    // pieces of the rank's part, what fills it up being one
     int32_t states[2];
 };
-// Where the weights lie in the flat buffers, and what of them the rank has. Scratch holds 24 bytes
+// Where the weights lie in the flat buffers, and what of them the rank has. Scratch holds 16 bytes
 // a rank.
 void tape_zero_lay_out(struct arena *scratch, const struct tape_zero *how,
                        struct zero_weight *weights, int32_t count, struct zero_group *groups);

@@ -90,8 +90,8 @@ void tape_zero_lay_out(struct arena *scratch, const struct tape_zero *how,
         if (w->count == 0) continue;
         const int64_t from = first_rank(w, g), to = last_rank(w, g);
         w->is_own = from <= rank && rank <= to;
+        if (!is_most && !w->is_own) continue;
         for (int64_t r = is_most ? from : rank; r <= (is_most ? to : rank); r++) {
-            if (r < from || r > to) continue;
             const int64_t piece = piece_of(w, g, r);
             if (piece > w->piece) w->piece = piece;
             if (shares[r].whole > w->kept) w->kept = shares[r].whole;
