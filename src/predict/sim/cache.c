@@ -51,7 +51,9 @@ void sim_cache_reset(struct cache *c, int64_t capacity) {
         c->limits[i] = cache_limit_at(&c->options, (enum cache_limit)i, c->capacity);
     }
     for (int i = 0; i < c->pool_count; i++) {
-        c->pools[i].free.octaves = 0;
+        struct cache_set *set = &c->pools[i].free;
+        set->octaves = 0;
+        memset(set->subs, 0, sizeof set->subs);
         c->pools[i].unmapped_count = 0;
     }
     c->block_count = 0;

@@ -35,7 +35,7 @@ struct cache_bin {
 };
 struct cache_set {
     uint64_t octaves;                  // which octaves have a bin that is not empty
-    uint32_t subs[CACHE_OCTAVES];      // which bins; valid where the octave's bit is set
+    uint32_t subs[CACHE_OCTAVES];      // which bins; 0 where the octave's bit is not set
     struct cache_bin bins[CACHE_BINS]; // valid where the bin's bit is set
 };
 struct cache_pool {
@@ -97,8 +97,7 @@ enum { SET_SUB_BITS = 5, SET_SUBS = 1 << SET_SUB_BITS };
 // Which bin a size (a multiple of 512) belongs to: octave * 32 + the five bits after the first.
 static inline int32_t set_bin(int64_t size) {
     uint64_t units = (uint64_t)size / CACHE_MIN_BLOCK;
-    int shift = 63 - SET_SUB_BITS - __builtin_clzll(units | (SET_SUBS - 1));
-    if (shift < 0) shift = 0;
+    int shift = 63 - SET_SUB_BITS - __builtin_clzll(units | SET_SUBS);
     // From 32 units on the first bit adds one octave: 32 → bin 32 of octave 1.
     return (int32_t)((uint64_t)(shift << SET_SUB_BITS) + (units >> shift));
 }
@@ -109,21 +108,17 @@ static inline bool block_before(const struct cache_block *a, const struct cache_
 }
 
 static inline bool set_has_bin(const struct cache_set *s, int32_t bin) {
-    int32_t octave = bin >> SET_SUB_BITS;
-    return (s->octaves >> octave & 1) && (s->subs[octave] >> (bin & (SET_SUBS - 1)) & 1);
+    return s->subs[bin >> SET_SUB_BITS] >> (bin & (SET_SUBS - 1)) & 1;
 }
 
 // The first bin from `bin` on that is not empty; -1: none.
 static inline int32_t set_bin_from(const struct cache_set *s, int32_t bin) {
     int32_t octave = bin >> SET_SUB_BITS;
-    uint64_t octaves = s->octaves >> octave;
-    if (octaves & 1) {
-        uint32_t subs = s->subs[octave] >> (bin & (SET_SUBS - 1));
-        if (subs) return bin + __builtin_ctz(subs);
-    }
-    octaves &= ~UINT64_C(1);
+    uint32_t subs = s->subs[octave] >> (bin & (SET_SUBS - 1));
+    if (subs) return bin + __builtin_ctz(subs);
+    uint64_t octaves = s->octaves >> octave >> 1;
     if (!octaves) return -1;
-    octave += __builtin_ctzll(octaves);
+    octave += 1 + __builtin_ctzll(octaves);
     return (octave << SET_SUB_BITS) + __builtin_ctz(s->subs[octave]);
 }
 
@@ -172,7 +167,6 @@ static inline void set_remove(struct cache_set *s, struct cache_block *blocks, i
 
 static inline void set_open_bin(struct cache_set *s, int32_t bin, int32_t block) {
     int32_t octave = bin >> SET_SUB_BITS;
-    if (!(s->octaves >> octave & 1)) s->subs[octave] = 0; // left over from an earlier replay
     s->octaves |= UINT64_C(1) << octave;
     s->subs[octave] |= 1U << (bin & (SET_SUBS - 1));
     s->bins[bin] = (struct cache_bin){block, block};

@@ -57,9 +57,9 @@ static void make_room(struct sim_saved *saved, struct saved_place *p, const stru
 
 static void copy_set(struct cache_set *to, const struct cache_set *from) {
     to->octaves = from->octaves;
+    memcpy(to->subs, from->subs, sizeof to->subs);
     for (uint64_t left = from->octaves; left; left &= left - 1) {
         const int octave = __builtin_ctzll(left);
-        to->subs[octave] = from->subs[octave];
         memcpy(&to->bins[octave * SET_SUBS], &from->bins[octave * SET_SUBS],
                SET_SUBS * sizeof *to->bins);
     }

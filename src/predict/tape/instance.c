@@ -120,20 +120,23 @@ static void straighten(struct builder *b, struct tape_expr e, struct straight *s
     s->state = is_same ? SAME : STRAIGHT;
 }
 
-// The same as value_of, faster.
-static int line_value(struct builder *b, struct tape_expr e, struct straight *s, int64_t *ret_c,
+static int turn_value(struct builder *b, struct tape_expr e, struct straight *s, int64_t *ret_c,
                       int64_t *ret_k) {
     if (s->state == UNSEEN) straighten(b, e, s);
-    if (s->state == SAME) {
-        *ret_c = s->c;
-        *ret_k = s->k;
-        return 0;
-    }
     __int128 sum = s->c;
     for (int i = 0; i < b->depth; i++) sum += (__int128)s->by[i] * b->values[TAPE_DIM_COUNT + i];
     if (s->state == BENT || sum >= id_limit || sum <= -id_limit)
         return value_of(b, e, ret_c, ret_k);
     *ret_c = (int64_t)sum;
+    *ret_k = s->k;
+    return 0;
+}
+
+// The same as value_of, faster.
+static inline int line_value(struct builder *b, struct tape_expr e, struct straight *s,
+                             int64_t *ret_c, int64_t *ret_k) {
+    if (s->state != SAME) return turn_value(b, e, s, ret_c, ret_k);
+    *ret_c = s->c;
     *ret_k = s->k;
     return 0;
 }
