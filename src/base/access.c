@@ -81,6 +81,15 @@ static int give_owner(struct arena *a, const struct stat *st, int to, struct str
     return 0;
 }
 
+int os_set_mode(int to, mode_t mode) {
+    struct stat now;
+    if (fchmod(to, mode) == 0) return 0;
+    const int error = errno;
+    const bool has_none = error == EPERM || error == EINVAL || has_no_attributes(error);
+    const bool is_closed = fstat(to, &now) == 0 && (now.st_mode & 07777 & ~mode) == 0;
+    return has_none && is_closed ? 0 : -error;
+}
+
 int os_copy_access(struct arena *a, const char *from, const struct stat *st, int to,
                    struct str_list *notes, struct str *ret_what) {
     mode_t mode = st->st_mode & 07777;
@@ -90,7 +99,8 @@ int os_copy_access(struct arena *a, const char *from, const struct stat *st, int
     // A folder's default ACL gives new files rights that the old one need not have had.
     if (fremovexattr(to, acl) < 0 && errno != ENODATA && !has_no_attributes(errno)) return -errno;
     *ret_what = STR("mode");
-    if (fchmod(to, mode) < 0) return -errno;
+    rc = os_set_mode(to, mode);
+    if (rc < 0) return rc;
     // An ACL speaks of the group by "its group": that must be the same one.
     if (mode != (st->st_mode & 07777) && getxattr(from, acl, NULL, 0) > 0) {
         *ret_what = STR("access control list");

@@ -7,7 +7,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+// Of the error just set, for whoever wants its code and not its words.
+static _Thread_local int last_code = FAIL_BUG;
+
 int fail_set(struct fail *why, int code, const char *format, ...) {
+    last_code = code;
     if (!why) return code;
     va_list args;
     va_start(args, format);
@@ -25,7 +29,7 @@ int fail_set(struct fail *why, int code, const char *format, ...) {
 }
 
 int fail_hint(struct fail *why, const char *format, ...) {
-    if (!why) return FAIL_BUG;
+    if (!why) return last_code;
     va_list args;
     va_start(args, format);
     clean_print(why->hint, sizeof why->hint, format, args);
@@ -39,7 +43,7 @@ int fail_hint(struct fail *why, const char *format, ...) {
 }
 
 int fail_hint_lines(struct fail *why, struct str lines) {
-    if (!why) return FAIL_BUG;
+    if (!why) return last_code;
     ARENA_AUTO scratch = {0};
     struct buf clean = buf_new(&scratch);
     clean_add_lines(&clean, lines);
@@ -60,7 +64,7 @@ __attribute__((format(printf, 3, 0))) static void put_before(char *text, size_t 
 }
 
 int fail_wrap(struct fail *why, const char *format, ...) {
-    if (!why) return FAIL_BUG;
+    if (!why) return last_code;
     va_list args;
     va_start(args, format);
     put_before(why->message, sizeof why->message, format, args);

@@ -27,7 +27,7 @@ struct fail {
 // line each (out.h).
 __attribute__((format(printf, 3, 4))) int fail_set(struct fail *why, int code, const char *format,
                                                    ...);
-// Adds advice to the error just set and returns its code.
+// Adds advice to the error just set and returns its code, also where why is NULL; so the next two.
 __attribute__((format(printf, 2, 3))) int fail_hint(struct fail *why, const char *format, ...);
 // The same with advice of several lines: each is cleaned, and they stay lines.
 int fail_hint_lines(struct fail *why, struct str lines);

@@ -54,7 +54,10 @@ int os_update(struct arena *a, const char *path, struct str text, const struct o
 int os_replace(struct arena *a, const char *path, struct str text, const struct os_stamp *stamp,
                struct fail *why);
 
-// access.c: gives the open file the owner, mode, ACL and extended attributes of the file at `from`
+// access.c: the mode of an open file of ours; where the file system has no modes of its own, any
+// that opens it to nobody else will do: 0 or -errno.
+int os_set_mode(int to, mode_t mode);
+// Gives the open file the owner, mode, ACL and extended attributes of the file at `from`
 // (st is its stat). An owner or a group that this user may not give is noted, and never opens the
 // file to others: 0, or -errno with what could not be kept.
 int os_copy_access(struct arena *a, const char *from, const struct stat *st, int to,

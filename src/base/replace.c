@@ -166,6 +166,11 @@ static int look(struct replacing *r, const struct os_stamp *stamp) {
 
 // --- New files -----------------------------------------------------------------------------------
 
+// What a file system says that cannot do a call (FAT, FUSE, network mounts), or not with its flags.
+static bool is_unsupported(int error) {
+    return error == EPERM || error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
+}
+
 // The text, whole and synced, under a name in the folder that nobody looks at. The rights come
 // last: until then it is ours alone.
 static int write_whole(struct replacing *r, int fd, struct str text, struct str_list *notes) {
@@ -176,10 +181,10 @@ static int write_whole(struct replacing *r, int fd, struct str text, struct str_
     if (r->exists)
         rc = os_copy_access(r->arena, r->target, &r->st, fd, notes, &r->what);
     else
-        rc = fchmod(fd, 0666 & ~mask) < 0 ? -errno : 0;
+        rc = os_set_mode(fd, 0666 & ~mask);
     if (rc < 0) return rc;
     r->what = (struct str){0};
-    return fsync(fd) < 0 ? -errno : 0;
+    return fsync(fd) < 0 && !is_unsupported(errno) ? -errno : 0;
 }
 
 static int write_beside(struct replacing *r, const char *folder, struct str text,
@@ -193,15 +198,25 @@ static int write_beside(struct replacing *r, const char *folder, struct str text
     return rc;
 }
 
+// The free name is taken by an empty file, which nobody else can make at once, and that is
+// replaced.
+static int take_name(const char *from, const char *to) {
+    struct stat st;
+    OS_FD fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0) return -errno;
+    if (rename(from, to) == 0) return 0;
+    int error = errno;
+    if (stat(to, &st) == 0 && st.st_size == 0) unlink(to);
+    return -error;
+}
+
 // Moves a file to a name that is free; link, because rename overwrites. File systems without hard
-// links (FAT, some network mounts) have the renaming that does not.
+// links have the renaming that does not, or neither.
 static int place(const char *from, const char *to) {
-    int rc = link(from, to) == 0 ? 0 : -errno;
-    if (rc == -EPERM || rc == -EOPNOTSUPP || rc == -ENOSYS) {
-        return renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0 ? 0 : -errno;
-    }
-    if (rc == 0) unlink(from);
-    return rc;
+    if (link(from, to) == 0) return unlink(from), 0;
+    if (!is_unsupported(errno) && errno != EMLINK) return -errno;
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
+    return is_unsupported(errno) ? take_name(from, to) : -errno;
 }
 
 // Whether nobody may read the backup who may not read the file.
@@ -254,15 +269,11 @@ static int make_backup(struct replacing *r) {
 
 // --- The exchange --------------------------------------------------------------------------------
 
-static bool has_no_exchange(int error) {
-    return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP;
-}
-
 // Afterwards `name` is the new text's file, and the old one has its name. Where the kernel cannot
 // do this in one step, a second link holds on to the old file; without links, too, it is lost.
 static int exchange(struct replacing *r, const char *name) {
     if (renameat2(AT_FDCWD, name, AT_FDCWD, r->target, RENAME_EXCHANGE) == 0) return 0;
-    if (!has_no_exchange(errno)) return -errno;
+    if (!is_unsupported(errno)) return -errno;
     char *held = str_z(r->arena, str_of(name));
     strrchr(held, '/')[1 + PREFIX_AND_DIGITS] = '-';
     bool is_held = link(r->target, held) == 0;
@@ -271,7 +282,7 @@ static int exchange(struct replacing *r, const char *name) {
         if (is_held) unlink(held);
         return -error;
     }
-    if (is_held && rename(held, name) < 0) return -errno;
+    if (is_held) (void)rename(held, name); // it stays where it is, and the next write finds it
     return 0;
 }
 

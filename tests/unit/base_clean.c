@@ -143,6 +143,17 @@ static void every_message_of_an_error(void **state) {
 
 // What a buffer for people takes: our format as it is, texts in a line each, others with their
 // lines.
+static void an_error_that_nobody_reads_keeps_its_code(void **state) {
+    (void)state;
+    struct fail why = {0};
+    fail_set(NULL, FAIL_INPUT, "no key");
+    assert_int_equal(fail_hint(NULL, "name one"), FAIL_INPUT);
+    assert_int_equal(fail_wrap(NULL, "a.yaml"), FAIL_INPUT);
+    assert_int_equal(fail_hint_lines(NULL, STR("one\ntwo")), FAIL_INPUT);
+    fail_set(&why, FAIL_MACHINE, "no disk"); // who reads it, and who does not, in one call
+    assert_int_equal(fail_wrap(NULL, "a.yaml"), FAIL_MACHINE);
+}
+
 static void a_buffer_for_people(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -205,6 +216,7 @@ int main(void) {
         cmocka_unit_test(what_needs_no_cleaning_is_printf),
         cmocka_unit_test(messages_are_cut_between_characters),
         cmocka_unit_test(every_message_of_an_error),
+        cmocka_unit_test(an_error_that_nobody_reads_keeps_its_code),
         cmocka_unit_test(a_buffer_for_people),
         cmocka_unit_test(cells_of_csv),
         cmocka_unit_test(documents_escape_what_is_hidden),

@@ -527,11 +527,43 @@ static void a_file_of_200_lines_takes_milliseconds(void **state) {
                 100000000); // sanitizers and loaded machines; the figure itself is in the message
 }
 
+static void read_gpus(struct arena *a, const char *gpus, struct config_reading *ret) {
+    struct config c;
+    struct fail why = {0};
+    struct str text =
+        str_format(a, "seed_everything: 1\ntrainer: {gpus: %s}\ndata: {batch_size: 8}\n", gpus);
+    assert_int_equal(config_parse(a, STR("c.yaml"), text, &c, &why), 0);
+    assert_int_equal(config_read_roles(a, &c, NULL, ret, &why), 0);
+}
+
+// A text with a comma names GPUs; without one it counts them, as a number does.
+static void devices_may_be_a_text(void **state) {
+    (void)state;
+    static const struct {
+        const char *gpus;
+        int ranks;
+    } cases[] = {{"\"0,\"", 1},    {"\"1,\"", 1}, {"\"0,1\"", 2},
+                 {"\"0, 1,\"", 2}, {"\"2\"", 2},  {"[1]", 1}};
+    ARENA_AUTO a = {0};
+    struct config_reading r;
+    struct config_batches b;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        read_gpus(&a, cases[i].gpus, &r);
+        assert_int_equal(config_batches(&a, &r, 0, &b, NULL), 0);
+        assert_int_equal(b.ranks, cases[i].ranks);
+        for (ptrdiff_t w = 0; w < r.warnings.count; w++)
+            assert_true(str_find(r.warnings.items[w], STR("comma")) < 0);
+    }
+    read_gpus(&a, "-1", &r);
+    assert_int_equal(r.values[CONFIG_RANKS].type, CONFIG_SPECIAL); // all, however many
+}
+
 int main(int argc, char **argv) {
     if (argc > 1) every = atoi(argv[1]);
     static const struct CMUnitTest others[] = {
         cmocka_unit_test(all_files_keep_everything_else),
         cmocka_unit_test(what_is_not_edited_is_advised),
+        cmocka_unit_test(devices_may_be_a_text),
         cmocka_unit_test(a_file_of_200_lines_takes_milliseconds),
     };
     enum { OTHERS = sizeof others / sizeof *others };

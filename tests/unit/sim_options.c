@@ -26,7 +26,7 @@ static void every_option_is_read(void **state) {
     assert_int_equal(o.roundup_bypass_bytes, 1000 * UNIT_MIB);
     assert_true(o.garbage_collection_threshold == 0.8);
     assert_true(o.memory_fraction == 0.5);
-    static const int64_t divisions[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 8, 8, 8, 8, 8, 8, 8};
+    static const int64_t divisions[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 8, 8, 8, 8, 8, 8};
     assert_memory_equal(o.roundup_divisions, divisions, sizeof divisions);
 }
 
@@ -38,9 +38,36 @@ static void nothing_is_the_default(void **state) {
     assert_false(o.expandable_segments);
     o = parse("per_process_memory_fraction:1.0"); // no limit
     assert_true(o.memory_fraction == 0);
-    o = parse("roundup_power2_divisions:[4:2,65536:4,>:8]"); // beyond the table: ignored
-    assert_int_equal(o.roundup_divisions[2], 2);
-    assert_int_equal(o.roundup_divisions[15], 0);
+}
+
+// As the library of torch 2.13.0 reads them (AcceleratorAllocatorConfig::roundup_power2_divisions
+// of 1 MiB, 2 MiB, ... 32 GiB).
+static void lists_of_divisions_are_read_as_torch_does(void **state) {
+    (void)state;
+    static const struct {
+        const char *value;
+        int64_t divisions[16];
+    } cases[] = {
+        {"4", {4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}},
+        {"[256:1,512:2,1024:4,>:8]", {1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 8, 8, 8, 8}},
+        {"[4:2,65536:4,>:8]", {2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4}},
+        {"[4:2,32768:4,>:8]", {2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4}},
+        {"[4:0,>:8]", {0, 0, 0, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}},
+        {"[>:8]", {0, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}},
+        {"[>:8,4:2]", {2, 2, 2, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8}},
+        {"[4:2,2:8]", {2, 8, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+        {"[4:2,4:8]", {2, 2, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+        {"[4:2,]", {2, 2, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+        {"[]", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+        {"4,roundup_power2_divisions:[4:2]", {2, 2, 2, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ARENA_AUTO a = {0};
+        struct str text = str_format(&a, "roundup_power2_divisions:%s", cases[i].value);
+        struct sim_options o = parse(text.p);
+        if (memcmp(o.roundup_divisions, cases[i].divisions, sizeof o.roundup_divisions) != 0)
+            fail_msg("%s", cases[i].value);
+    }
 }
 
 static void wrong_values_are_refused(void **state) {
@@ -58,7 +85,11 @@ static void wrong_values_are_refused(void **state) {
         "roundup_power2_divisions:[256:3]",
         "roundup_power2_divisions:[100:4]",
         "roundup_power2_divisions:[256:4",
-        "roundup_power2_divisions:[]",
+        "roundup_power2_divisions:0",
+        "roundup_power2_divisions:-4",
+        "roundup_power2_divisions:[0:4]",
+        "roundup_power2_divisions:[1:2,>:3]",
+        "large_segment_size_mb:10",
         "backend:other",
         "backend:cudaMallocAsync",
         "no_such_option:1",
@@ -91,6 +122,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_option_is_read),
         cmocka_unit_test(nothing_is_the_default),
+        cmocka_unit_test(lists_of_divisions_are_read_as_torch_does),
         cmocka_unit_test(wrong_values_are_refused),
         cmocka_unit_test(a_typing_error_names_the_nearest),
     };

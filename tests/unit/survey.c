@@ -114,6 +114,31 @@ static void two_branches_are_joined(void **state) {
     assert_str(again.records[0].status, "OOM");
 }
 
+// However many came, each is read again; in a machine's file the newest stay.
+static void a_file_of_many(void **state) {
+    (void)state;
+    enum { MORE = 700, MANY = SURVEY_RECORDS_MOST + MORE };
+    ARENA_AUTO a = {0};
+    struct survey_file file = {.machine = STR("0123456789abcdef")}, again;
+    struct fail why = {0};
+    for (int i = 0; i < 2 * MANY; i++) { // each twice
+        struct survey_record r = measured(1 + i % MANY, 1, i < MANY ? "OOM" : "OK");
+        r.date = str_format(&a, "2026-11-%02dT10:00:00Z", i % MANY < MORE ? 10 : 11);
+        survey_add(&a, &file, &r);
+    }
+    assert_int_equal(survey_read(&a, STR("f"), survey_write(&a, &file), &again, NULL, &why), 0);
+    assert_int_equal(again.count, MANY);
+    assert_int_equal(survey_drop_oldest(&again), MORE);
+    struct str text = survey_write(&a, &again);
+    assert_int_equal(survey_read(&a, STR("f"), text, &again, NULL, &why), 0);
+    assert_int_equal(again.count, SURVEY_RECORDS_MOST);
+    assert_int_equal(survey_drop_oldest(&again), 0);
+    for (ptrdiff_t i = 0; i < again.count; i++) {
+        assert_str(again.records[i].status, "OK"); // of two of one second, what came later
+        assert_true(again.records[i].plan.batch > MORE);
+    }
+}
+
 static void unsound_values_are_named(void **state) {
     (void)state;
     struct survey_record r = measured(48, 1, "OK");
@@ -254,6 +279,7 @@ int main(void) {
         cmocka_unit_test(what_is_written_is_read),
         cmocka_unit_test(a_new_measurement_is_one_line),
         cmocka_unit_test(two_branches_are_joined),
+        cmocka_unit_test(a_file_of_many),
         cmocka_unit_test(unsound_values_are_named),
         cmocka_unit_test(refuted_batches_are_no_answer),
         cmocka_unit_test(the_margin_narrows),

@@ -67,12 +67,14 @@ static void play_settings(struct player *p) {
         play(p, settings[i], &d->cases[d->case_count++], &result);
 }
 
-// The largest batch that runs; "does it fit" is not quite monotone, so the answer of the bisection
-// is a batch that was replayed.
+// The largest batch that runs, at most that which died: under other settings it may run itself.
+// "Does it fit" is not quite monotone, so the answer of the bisection is a batch that was replayed.
 static int64_t largest(struct player *p, const struct sim_options *o, const struct tape *t) {
     struct sim *s = sim_prepare(p->a, t, o);
     int64_t low = 0, high = p->d->batch;
     struct sim_result result;
+    sim_replay(s, high, 0, p->d->capacity, &result);
+    if (!result.oom) return high;
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
         sim_replay(s, middle, 0, p->d->capacity, &result);

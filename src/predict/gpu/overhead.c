@@ -71,17 +71,18 @@ int gpu_read_overheads(struct arena *a, struct gpu_catalogue *c, struct tsv *t, 
     return r;
 }
 
-// The CUDA of PyTorch's default wheels (pytorch.org, "previous versions"): each line holds up to
-// and including that PyTorch.
+// The CUDA that a PyTorch brings where nobody says which: up to 1.12 the newest that pytorch.org
+// offered ("previous versions"; PyPI's had 10.2), from 1.13 on that of PyPI's wheels, as they
+// require it (nvidia-cuda-runtime-cu12, cuda-toolkit). Each line holds up to and including that
+// PyTorch; one that is newer than all is not known, and has at least the last.
 static int cuda_of_torch(int torch) {
     static const struct {
         int torch, cuda;
-    } wheels[] = {{106, 1002}, {107, 1100}, {109, 1101}, {112, 1103},
-                  {200, 1107}, {203, 1201}, {205, 1204}, {208, 1208}};
-    for (size_t i = 0; i < sizeof wheels / sizeof *wheels; i++) {
-        if (torch <= wheels[i].torch) return wheels[i].cuda;
-    }
-    return 1300;
+    } wheels[] = {{106, 1002}, {107, 1100}, {109, 1101}, {112, 1103}, {200, 1107},
+                  {204, 1201}, {206, 1204}, {207, 1206}, {210, 1208}, {213, 1300}};
+    size_t i = 0;
+    while (torch > wheels[i].torch && i + 1 < sizeof wheels / sizeof *wheels) i++;
+    return wheels[i].cuda;
 }
 
 // Versions with the unknown filled in, and how kernels are loaded: torch/cuda/__init__.py asks for

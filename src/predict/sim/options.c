@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // PYTORCH_CUDA_ALLOC_CONF: "name:value,name:value", blanks ignored, lists in square brackets. Rules
-// of values after c10/cuda/CUDAAllocatorConfig.cpp (2.1 to 2.7) and c10/core/AllocatorConfig.h.
+// of values are those of c10/core/AllocatorConfig.cpp and c10/cuda/CUDAAllocatorConfig.h of 2.13,
+// whose library was asked for what it makes of each case in tests/unit/sim_options.c.
 #include "predict/sim/sim.h"
 
 #include "base/near.h"
@@ -78,48 +79,52 @@ static bool is_power_of_two(int64_t n) {
     return n > 0 && (n & (n - 1)) == 0;
 }
 
-static int read_divisions(struct str name, struct str value, int64_t *ret, struct fail *why) {
+enum { INTERVALS = 16 }; // from 1 MiB on, the last from 32 GiB on
+
+// In a list 0 switches it off.
+static int read_divisions(struct str name, struct str value, bool may_be_off, int64_t *ret,
+                          struct fail *why) {
     int64_t n = 0;
-    if (!str_to_i64(value, &n) || !is_power_of_two(n)) {
-        return wrong(name, value, "a power of two", why);
-    }
+    bool is_number = str_to_i64(value, &n);
+    if (!is_number || !(is_power_of_two(n) || (may_be_off && n == 0)))
+        return wrong(name, value, may_be_off ? "a power of two or 0" : "a power of two", why);
     *ret = n;
     return 0;
 }
 
-// Entry of the table for a key in MiB.
+// Entry of the table for a key in MiB; what is beyond the last is the last.
 static int read_key(struct str name, struct str key, int *ret, struct fail *why) {
     int64_t mib;
     if (!str_to_i64(key, &mib) || !is_power_of_two(mib)) {
         return wrong(name, key, "a power of two of MiB, or >", why);
     }
     *ret = 63 - __builtin_clzll((unsigned long long)mib);
+    if (*ret >= INTERVALS) *ret = INTERVALS - 1;
     return 0;
 }
 
 static void fill(int64_t *divisions, int begin, int end, int64_t value) {
-    for (int i = begin; i < end && i < 16; i++) divisions[i] = value;
+    for (int i = begin; i < end; i++) divisions[i] = value;
 }
 
-// "256:1,512:2,>:8": entries below the first key get its value, ">" fills from the last key on
-// (that one too), entries between two keys stay off.
+// "256:1,512:2,>:8": entries below the first key get its value, ">" fills those above the last key
+// (before 2.9 that one, too), and the others stay as they were.
 static int set_division_list(struct str name, struct str list, struct sim_options *o,
                              struct fail *why) {
-    int64_t divisions[16] = {0}, n = 0;
-    for (int last = 0, count = 0; list.p; count++) {
+    int code = 0;
+    for (int last = 0, is_first = true; code == 0 && list.len > 0;) {
         struct str value = str_cut(&list, ','), key = str_cut(&value, ':');
-        int code = read_divisions(name, value, &n, why);
-        if (code < 0) return code;
-        if (str_is(key, ">")) {
-            fill(divisions, last, 16, n);
+        int64_t n = 0;
+        code = read_divisions(name, value, true, &n, why);
+        if (code == 0 && str_is(key, ">")) {
+            fill(o->roundup_divisions, last + 1, INTERVALS, n);
             continue;
         }
-        code = read_key(name, key, &last, why);
-        if (code < 0) return code;
-        fill(divisions, count == 0 ? 0 : last, last + 1, n);
+        if (code == 0) code = read_key(name, key, &last, why);
+        if (code == 0) fill(o->roundup_divisions, is_first ? 0 : last, last + 1, n);
+        is_first = false;
     }
-    for (int i = 0; i < 16; i++) o->roundup_divisions[i] = divisions[i];
-    return 0;
+    return code;
 }
 
 static int set_divisions(struct str name, struct str value, struct sim_options *o,
@@ -128,8 +133,8 @@ static int set_divisions(struct str name, struct str value, struct sim_options *
         return set_division_list(name, str_slice(value, 1, value.len - 1), o, why);
     }
     int64_t n = 0;
-    int code = read_divisions(name, value, &n, why);
-    if (code == 0) fill(o->roundup_divisions, 0, 16, n);
+    int code = read_divisions(name, value, false, &n, why);
+    if (code == 0) fill(o->roundup_divisions, 0, INTERVALS, n);
     return code;
 }
 
@@ -149,8 +154,7 @@ static const struct option {
     {"expandable_segments", set_expandable},
     {"max_non_split_rounding_mb", MIB(max_non_split_rounding_bytes, 20)},
     {"per_process_memory_fraction", set_fraction},
-    // PyTorch takes less than 10, but then a request just below 10 MiB has no segment to fit into.
-    {"large_segment_size_mb", MIB(large_segment_bytes, 10)},
+    {"large_segment_size_mb", MIB(large_segment_bytes, 11)},
     // Without effect on the sizes of device memory.
     {"release_lock_on_cudamalloc", ignore},
     {"throw_on_cudamalloc_oom", ignore},
@@ -159,6 +163,12 @@ static const struct option {
     {"pinned_num_register_threads", ignore},
     {"pinned_use_background_threads", ignore},
     {"pinned_reserve_segment_size_mb", ignore},
+    {"pinned_max_round_threshold_mb", ignore},
+    {"pinned_max_cached_size_mb", ignore},
+    {"pinned_free_catch_all", ignore},
+    // The same in a build for AMD.
+    {"release_lock_on_hipmalloc", ignore},
+    {"pinned_use_hip_host_register", ignore},
 };
 enum { OPTION_COUNT = (int)(sizeof options_known / sizeof *options_known) };
 

@@ -125,19 +125,34 @@ static bool key_lacks_blank(struct str line, struct str key) {
     return at == 0 || strchr(" {,", line.p[at - 1]);
 }
 
+// The line without its comment, and with nothing between its quotes: what stands in these is no
+// pair.
+static struct str bare(struct arena *a, struct str line) {
+    struct buf b = buf_new(a);
+    char quote = 0;
+    for (ptrdiff_t i = 0; i < line.len; i++) {
+        const char c = line.p[i], before = i > 0 ? line.p[i - 1] : ' ';
+        if (quote && c != quote) continue;
+        if (!quote && c == '#' && strchr(" \t", before)) break;
+        if (quote)
+            quote = 0;
+        else if ((c == '"' || c == '\'') && strchr(" \t{[,:", before))
+            quote = c;
+        buf_byte(&b, c);
+    }
+    return str_trim(buf_str(&b));
+}
+
 struct str config_bytes_hint(struct arena *a, struct str text, struct str key) {
     if (str_starts(text, STR("\xEF\xBB\xBF"))) text = str_slice(text, 3, text.len);
     int number = 0;
     while (text.p) {
         struct str line = str_line(&text);
         number++;
-        struct str trimmed = str_trim(line);
-        if (trimmed.len == 0 || trimmed.p[0] == '#') continue;
+        struct str trimmed = bare(a, str_trim(line));
         for (size_t i = 0; i < sizeof look_alikes / sizeof *look_alikes; i++) {
             ptrdiff_t at = str_find(trimmed, look_alikes[i].bytes);
-            ptrdiff_t comment = str_find(trimmed, STR(" #"));
-            bool named = key.len == 0 || str_find(trimmed, key) >= 0;
-            if (at >= 0 && named && (comment < 0 || at < comment)) {
+            if (at >= 0 && (key.len == 0 || str_find(trimmed, key) >= 0)) {
                 return str_format(a,
                                   "%s in line %d: YAML takes it as text, not as a space or a colon",
                                   look_alikes[i].what, number);

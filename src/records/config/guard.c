@@ -261,13 +261,16 @@ static void add_entry(struct scope *s, struct str section, struct str key, struc
         (struct entry){.path = section, .key = &nodes[0], .value = &nodes[1]};
 }
 
-// Up to a blank, a comma, a comment or the end of a call, without quotes.
-static struct str value_word(struct str text) {
+// Up to a blank, a comma, a comment or the end of a call, without quotes. A word that begins in an
+// earlier one of the line, without quotes, ends where that ends: `stop`, which is kept for the
+// next.
+static struct str value_word(struct str text, const char **stop) {
     text = str_trim(text);
     const char quote = text.len > 0 && strchr("\"'", text.p[0]) ? text.p[0] : 0;
-    ptrdiff_t end = quote ? 1 : 0;
+    ptrdiff_t end = quote ? 1 : *stop && text.p < *stop ? *stop - text.p : 0;
     while (end < text.len && (quote ? text.p[end] != quote : !strchr(" \t,;#)", text.p[end])))
         end++;
+    if (!quote) *stop = text.p + end;
     return str_slice(text, quote ? 1 : 0, end);
 }
 
@@ -277,11 +280,13 @@ static void read_assignment(struct scope *s, struct str section, struct str text
     while (end < text.len && is_word(text.p[end])) end++;
     struct str key = str_slice(text, 0, end), rest = str_trim(str_slice(text, end, text.len));
     if (key.len == 0 || !str_starts(rest, STR("=")) || str_starts(rest, STR("=="))) return;
-    add_entry(s, section, key, value_word(str_slice(rest, 1, rest.len)), line);
+    const char *stop = NULL;
+    add_entry(s, section, key, value_word(str_slice(rest, 1, rest.len), &stop), line);
 }
 
 // "--deepspeed ds.json --use-peft \": an option without a value is a switch.
 static void read_flags(struct scope *s, struct str text, int line) {
+    const char *stop = NULL;
     ptrdiff_t at;
     while ((at = str_find(text, STR("--"))) >= 0) {
         text = str_slice(text, at + 2, text.len);
@@ -291,7 +296,7 @@ static void read_flags(struct scope *s, struct str text, int line) {
         text = str_slice(text, end, text.len);
         if (end == 0 || (text.len > 0 && !strchr(" \t=\\", text.p[0]))) continue;
         text = str_trim(str_slice(text, text.len > 0, text.len));
-        struct str value = value_word(text);
+        struct str value = value_word(text, &stop);
         const bool is_switch = text.len == 0 || str_starts(value, STR("-")) || str_is(value, "\\");
         add_entry(s, (struct str){0}, str_of(key), is_switch ? STR("true") : value, line);
     }

@@ -234,7 +234,9 @@ static const unsigned says[] = {
     [SPELL_DTYPE] = ~0u,
     [SPELL_PURE16] = 1u << BF16,
     [SPELL_PUREFP16] = 1u << FP16,
+    [SPELL_SCALE] = 1u << AMP_FP16,
 };
+_Static_assert(sizeof says / sizeof *says == SPELL_SCALE + 1, "a row for every spelling");
 
 static bool edit_key(const struct scope *s, const struct precision_keys *keys,
                      const struct precision_key *k, int wanted, struct config_edits *edits) {
@@ -243,6 +245,7 @@ static bool edit_key(const struct scope *s, const struct precision_keys *keys,
     const struct scalar r = read_key(s, k, &text);
     struct config_edit e = {.path = k->match.path, .value = STR("false")};
     const bool says_amp = wanted == AMP_FP16 || wanted == AMP_BF16;
+    if (k->spelling == SPELL_SCALE) return wanted == AMP_FP16; // its number is no switch
     if (k->spelling == SPELL_WORD || k->spelling == SPELL_DTYPE || k->spelling == SPELL_TYPE ||
         (k->spelling == SPELL_AMP && r.type == CONFIG_TEXT)) {
         if (k->spelling == SPELL_TYPE && !says_amp) return true;

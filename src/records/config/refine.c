@@ -62,6 +62,13 @@ ptrdiff_t config_reader_first(const struct reader *r, enum config_role role,
     return 0;
 }
 
+// "0,1", "0,": a device by every number, and none behind a last comma.
+static int64_t devices_in(struct str numbers) {
+    int64_t count = 0;
+    while (numbers.len > 0) count += str_trim(str_cut(&numbers, ',')).len > 0;
+    return count;
+}
+
 static void take_span(struct config_value *v, struct span s) {
     v->integer = s.most;
     if (s.least > 0) v->number = (double)s.least;
@@ -75,9 +82,10 @@ void config_reader_number(struct reader *r, struct config_value *v, enum config_
         v->integer = n->count;
         v->number = (double)n->count;
     } else if (role == CONFIG_RANKS && (v->unit == 'I' || str_find(v->text, STR(",")) >= 0)) {
-        v->type = CONFIG_INT; // "0,1"; 0 is the first GPU; and cpu is no GPU but one device
-        v->integer = 1;
-        for (ptrdiff_t i = 0; i < v->text.len; i++) v->integer += v->text.p[i] == ',';
+        // "0,1"; 0 is the first GPU; and cpu is no GPU but one device
+        const bool is_list = str_find(v->text, STR(",")) >= 0;
+        v->integer = is_list ? devices_in(v->text) : 1;
+        v->type = v->integer > 0 ? CONFIG_INT : CONFIG_SPECIAL;
     } else if (n->kind == NODE_LIST && sort == SORT_COUNT && n->count == 1) {
         v->integer = span_of_list(r->config, n, 1).most; // fairseq's update_freq: [4]
         v->number = (double)v->integer;

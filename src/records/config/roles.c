@@ -156,13 +156,16 @@ static void ask_patcher(struct reader *r, struct config_value *v, enum role_sort
     }
 }
 
-static void note_spelling(struct reader *r, const struct config_value *v,
-                          const struct config_node *n) {
+static void take_number(struct reader *r, enum config_role role, struct config_value *v,
+                        const struct config_node *n) {
     const struct scalar s = config_scalar_read(r->config, n);
-    if (s.odd == ODD_NONE || s.odd == ODD_FLOAT) return;
-    struct str what = config_scalar_meaning(r->arena, s, v->text);
-    const struct str place = config_node_place(r->arena, r->config, n);
-    config_reader_warn(r, "%.*s: %.*s: %.*s", STR_ARG(place), STR_ARG(v->path), STR_ARG(what));
+    const bool is_list = role == CONFIG_RANKS && s.odd == ODD_COMMA; // "0,": of one GPU
+    if (s.odd != ODD_NONE && s.odd != ODD_FLOAT && !is_list) {
+        const struct str what = config_scalar_meaning(r->arena, s, v->text);
+        const struct str place = config_node_place(r->arena, r->config, n);
+        config_reader_warn(r, "%.*s: %.*s: %.*s", STR_ARG(place), STR_ARG(v->path), STR_ARG(what));
+    }
+    config_reader_number(r, v, role, n);
 }
 
 // "batch (line 3: f(x))"; not of a folder's name, and of what is nothing of the memory.
@@ -183,14 +186,12 @@ static void take_foreign(struct reader *r, enum config_role role, struct config_
                          const struct config_node *n) {
     const enum role_sort sort = config_role_sort(role);
     const bool counts = sort == SORT_COUNT || sort == SORT_SIZE || sort == SORT_WORKERS;
-    if (counts) {
-        note_spelling(r, v, n);
-        config_reader_number(r, v, role, n);
-    } else if (sort == SORT_BOOL) {
+    if (counts)
+        take_number(r, role, v, n);
+    else if (sort == SORT_BOOL)
         config_reader_bool(v);
-    } else if (sort == SORT_LIST && n->kind == NODE_LIST) {
+    else if (sort == SORT_LIST && n->kind == NODE_LIST)
         take_names(r, v, n);
-    }
     if (n->style != STYLE_UNKNOWN) return;
     config_reader_unknown(r, role, v);
     const struct str said = str_format(r->arena, "line %d: %.*s", v->line, STR_ARG(v->text));
@@ -210,8 +211,7 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
     if (r->config->format > CONFIG_JSON) {
         take_foreign(r, role, &v, n);
     } else if (sort == SORT_COUNT || sort == SORT_SIZE || sort == SORT_WORKERS) {
-        note_spelling(r, &v, n);
-        config_reader_number(r, &v, role, n);
+        take_number(r, role, &v, n);
         ask_patcher(r, &v, sort);
         if (v.type == CONFIG_SPECIAL && !v.refusal.len) {
             v.refusal = str_format(

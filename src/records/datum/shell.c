@@ -419,8 +419,14 @@ static void note_sourced(struct arena *a, struct datum_source *source,
     }
 }
 
+// "line_3"; "line_3_2" is the second training of that line.
+static struct str name_of(struct data *d, int line, int nth) {
+    return nth > 1 ? str_format(d->arena, "line_%d_%d", line, nth)
+                   : str_format(d->arena, "line_%d", line);
+}
+
 static struct datum *choose(struct data *d, const struct shell_commands *all) {
-    int best = 0, count = 0;
+    int best = 0, count = 0, line = 0, nth = 0;
     struct datum *map = NULL;
     for (ptrdiff_t i = 0; i < all->count; i++) {
         const int rank = rank_of(&all->items[i]);
@@ -434,7 +440,9 @@ static struct datum *choose(struct data *d, const struct shell_commands *all) {
         if (rank_of(c) != best) continue;
         struct datum *flags = flags_of(d, c, &all->job);
         if (count == 1) return flags;
-        datum_set(d, map, str_format(d->arena, "line_%d", c->line), flags, c->line, 1);
+        nth = c->line == line ? nth + 1 : 1;
+        line = c->line;
+        datum_set(d, map, name_of(d, line, nth), flags, line, 1);
     }
     return map;
 }

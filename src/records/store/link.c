@@ -8,6 +8,7 @@
 #include "base/os.h"
 
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -33,17 +34,47 @@ static bool is_scheme(struct str address) {
     return str_starts(address, STR("postgresql://")) || str_starts(address, STR("postgres://"));
 }
 
-// Host, port and database: what is the same history, whoever asks.
-static struct str name_of(struct arena *a, const PQconninfoOption *options) {
-    static const char *const wanted[] = {"host", "port", "dbname"};
-    const char *values[3] = {"", "", ""};
-    for (const PQconninfoOption *o = options; o->keyword; o++) {
-        for (int i = 0; i < 3; i++) {
-            if (o->val && strcmp(o->keyword, wanted[i]) == 0) values[i] = o->val;
-        }
+enum { HOST, HOSTADDR, PORT, DATABASE, SERVICE, USER, PARTS };
+
+// What the address says of a part, as libpq calls it, and where libpq looks when it says nothing.
+static const struct {
+    const char *keyword, *variable;
+} parts[PARTS] = {{"host", "PGHOST"},       {"hostaddr", "PGHOSTADDR"}, {"port", "PGPORT"},
+                  {"dbname", "PGDATABASE"}, {"service", "PGSERVICE"},   {"user", "PGUSER"}};
+
+// Host, port and database, by which people know it: what is the same history, whoever asks.
+static struct str name_of(struct arena *a, const char *const *said) {
+    const char *host = *said[HOST] ? said[HOST] : said[HOSTADDR];
+    return str_format(a, "postgresql://%s%s%s/%s%s%s", host, *said[PORT] ? ":" : "", said[PORT],
+                      said[DATABASE], *said[SERVICE] ? "?service=" : "", said[SERVICE]);
+}
+
+// The same with all else that leads to a database: what waits for one must not go to another. A
+// database that nobody names is called as the user is.
+static struct str identity_of(struct arena *a, struct str name, const char *const *said) {
+    struct buf text = buf_new(a);
+    bool is_named = *said[DATABASE] || *said[SERVICE];
+    buf_add(&text, name);
+    if (*said[HOST] && *said[HOSTADDR]) buf_format(&text, " hostaddr=%s", said[HOSTADDR]);
+    for (int i = 0; i < USER; i++) {
+        const char *usual = *said[i] ? NULL : getenv(parts[i].variable);
+        if (!usual || !*usual) continue;
+        is_named |= i == DATABASE || i == SERVICE;
+        buf_format(&text, " %s=%s", parts[i].keyword, usual);
     }
-    return str_format(a, "postgresql://%s%s%s/%s", values[0], *values[1] ? ":" : "", values[1],
-                      values[2]);
+    const char *user = *said[USER] ? said[USER] : getenv(parts[USER].variable);
+    if (!is_named && user && *user) buf_format(&text, " user=%s", user);
+    return buf_str(&text);
+}
+
+static void take_name(struct store_link *l, const PQconninfoOption *options) {
+    const char *said[PARTS] = {"", "", "", "", "", ""};
+    for (const PQconninfoOption *o = options; o->keyword; o++) {
+        for (int i = 0; i < PARTS; i++)
+            if (o->val && strcmp(o->keyword, parts[i].keyword) == 0) said[i] = o->val;
+    }
+    l->name = name_of(l->arena, said);
+    l->identity = identity_of(l->arena, l->name, said);
 }
 
 int store_link_new(struct arena *a, struct str address, struct store_link **ret, struct fail *why) {
@@ -64,7 +95,7 @@ int store_link_new(struct arena *a, struct str address, struct store_link **ret,
         return fail_hint(why, "postgresql://USER@HOST:5432/DATABASE; special characters as %%40; "
                               "the password belongs into ~/.pgpass");
     }
-    l->name = name_of(a, options);
+    take_name(l, options);
     l->pq.conninfoFree(options);
     return 0;
 }

@@ -46,15 +46,16 @@ struct store_link {
     struct arena *arena;
     struct store_libpq pq;
     char *address;
-    struct str name;  // the address less user and password
-    PGconn *conn;     // NULL: there is none
-    int64_t tried_ns; // when the last one failed; 0: never
-    struct fail down; // why
-    int version;      // of the schema; 0: nothing is there
-    bool is_changing; // within a change of the schema: nothing may be said twice
-    bool is_checked;  // the version was read
-    bool is_refused;  // what is there is not for us: `down` says why
-    bool is_sending;  // what had waited
+    struct str name;     // the address less user and password
+    struct str identity; // of the database: the name, and what the environment adds to it
+    PGconn *conn;        // NULL: there is none
+    int64_t tried_ns;    // when the last one failed; 0: never
+    struct fail down;    // why
+    int version;         // of the schema; 0: nothing is there
+    bool is_changing;    // within a change of the schema: nothing may be said twice
+    bool is_checked;     // the version was read
+    bool is_refused;     // what is there is not for us: `down` says why
+    bool is_sending;     // what had waited
     struct store_spool spool;
 };
 

@@ -304,7 +304,7 @@ int store_open_server(struct arena *a, struct str address, struct str folder,
     l->spool = (struct store_spool){
         .arena = a,
         .folder = folder,
-        .name = str_format(a, "waiting-%016llx.db", (unsigned long long)str_hash(l->name))};
+        .name = str_format(a, "waiting-%016llx.db", (unsigned long long)str_hash(l->identity))};
     ready(s, NULL); // what is wrong is said by what is asked next
     *ret_store = s;
     return 0;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MOST = 200, RECORDS_MOST = 5000, MACHINE_DIGITS = 16 };
+enum { TEXT_MOST = 200, MACHINE_DIGITS = 16, TIDY_AFTER = 1000 };
 // Counts that no training has; three of them multiplied stay below 2^63.
 static const int64_t count_most = INT64_C(1) << 20, bytes_most = INT64_C(1) << 60;
 
@@ -172,25 +172,20 @@ static int check_markers(struct reader *r, struct str text) {
     return 0;
 }
 
-static int read_lines(struct reader *r, struct str text, struct survey_file *file) {
-    struct survey_record record;
-    r->line = 1;
-    int rc = read_head(r, str_line(&text), file);
-    while (rc == 0 && text.len > 0) {
-        struct str line = str_trim(str_line(&text));
-        r->line++;
-        if (line.len == 0) continue;
-        rc = read_record(r, line, &record);
-        if (rc == 0 && file->count == RECORDS_MOST) rc = damaged(r, "too many records", "");
-        if (rc == 0) *arena_push(r->arena, &file->records, &file->count, &file->capacity) = record;
-    }
-    return rc;
+// --- Several of them -----------------------------------------------------------------------------
+
+static int by_age(const struct survey_record *x, const struct survey_record *y) {
+    int order = strncmp(x->date.p, y->date.p, 20);
+    return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
 static int by_identity(const void *a, const void *b) {
-    const struct survey_record *x = a, *y = b;
-    int order = survey_compare(x, y);
-    return order ? order : strncmp(x->date.p, y->date.p, 20);
+    int order = survey_compare(a, b);
+    return order ? order : by_age(a, b);
+}
+
+static int newest_first(const void *a, const void *b) {
+    return by_age(b, a);
 }
 
 // Sorted, and of several that are known by the same the newest: git joins what two branches added.
@@ -203,7 +198,37 @@ static void tidy(struct survey_file *file) {
             i + 1 < file->count && survey_compare(&file->records[i], &file->records[i + 1]) == 0;
         if (!has_newer) file->records[kept++] = file->records[i];
     }
-    file->count = kept;
+    file->count = file->tidied = kept;
+}
+
+void survey_add(struct arena *a, struct survey_file *file, const struct survey_record *record) {
+    struct survey_record *new = arena_push(a, &file->records, &file->count, &file->capacity);
+    *new = *record;
+    new->number = file->came++;
+    if (file->count > 2 * file->tidied + TIDY_AFTER) tidy(file);
+}
+
+ptrdiff_t survey_drop_oldest(struct survey_file *file) {
+    tidy(file);
+    const ptrdiff_t over = file->count - SURVEY_RECORDS_MOST;
+    if (over <= 0) return 0;
+    qsort(file->records, (size_t)file->count, sizeof *file->records, newest_first);
+    file->count = SURVEY_RECORDS_MOST;
+    return over;
+}
+
+static int read_lines(struct reader *r, struct str text, struct survey_file *file) {
+    struct survey_record record;
+    r->line = 1;
+    int rc = read_head(r, str_line(&text), file);
+    while (rc == 0 && text.len > 0) {
+        struct str line = str_trim(str_line(&text));
+        r->line++;
+        if (line.len == 0) continue;
+        rc = read_record(r, line, &record);
+        if (rc == 0) survey_add(r->arena, file, &record);
+    }
+    return rc;
 }
 
 int survey_read(struct arena *a, struct str path, struct str text, struct survey_file *ret_file,
@@ -242,15 +267,4 @@ struct str survey_write(struct arena *a, struct survey_file *file) {
         put(&b, object);
     }
     return buf_str(&b);
-}
-
-void survey_add(struct arena *a, struct survey_file *file, const struct survey_record *record) {
-    for (ptrdiff_t i = 0; i < file->count; i++) {
-        struct survey_record *old = &file->records[i];
-        if (survey_compare(old, record) != 0) continue;
-        bool is_newer = strncmp(record->date.p, old->date.p, 20) >= 0;
-        if (is_newer) *old = *record;
-        return;
-    }
-    *arena_push(a, &file->records, &file->count, &file->capacity) = *record;
 }

@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-enum { SURVEY_VERSION = 1 };
+enum { SURVEY_VERSION = 1, SURVEY_RECORDS_MOST = 5000 };
 
 // One measured trial. Unknown is -1, NaN and an empty text.
 struct survey_record {
@@ -26,6 +26,7 @@ struct survey_record {
     int64_t capacity_bytes, limit_bytes;
     int64_t peak_bytes, reserved_bytes, charged_bytes;
     double samples_per_s;
+    int64_t number; // not in the file: its place in the order in which they came
     // Not in the file; who asks fills them in before survey_judge.
     struct str key; // the GPU's entry in the settings file; empty: the record is passed over
     enum plan_precision adapted; // that suits the GPU, beside the question's own
@@ -39,6 +40,8 @@ struct survey_file {
     struct str name;    // what its owner calls it; empty: not said
     struct survey_record *records;
     ptrdiff_t count, capacity;
+    ptrdiff_t tidied; // of them there were after the last tidying
+    int64_t came;     // in all
 };
 // What people see of a machine: its name, else its first eight digits.
 struct str survey_called(const struct survey_file *file);
@@ -50,8 +53,10 @@ int survey_read(struct arena *a, struct str path, struct str text, struct survey
                 int64_t *ret_line, struct fail *why);
 // The records sorted, one a line: the same records are the same text.
 struct str survey_write(struct arena *a, struct survey_file *file);
-// Puts a record in, in place of one that is of the same question, GPU and batch and no newer.
+// Puts a record in; of those of one question, GPU and batch the newest is written.
 void survey_add(struct arena *a, struct survey_file *file, const struct survey_record *record);
+// A machine's file holds at most SURVEY_RECORDS_MOST: the newest stay, and it returns how many go.
+ptrdiff_t survey_drop_oldest(struct survey_file *file);
 
 // --- A folder of them ----------------------------------------------------------------------------
 

@@ -189,6 +189,10 @@ static int update_file(struct team_collect *c, const struct team_collect_options
     if (o->name) file->name = str_of(o->name);
     if (rc == 0) rc = take_history(c, store, file, why);
     if (rc < 0 || file->count == 0) return rc;
+    const ptrdiff_t dropped = survey_drop_oldest(file);
+    if (dropped > 0)
+        question_say(c->q, "not collected: the %td oldest trials: a machine's file holds %d",
+                     dropped, SURVEY_RECORDS_MOST);
     struct str text = survey_write(a, file);
     if (o->test_only || str_equal(text, before)) return 0;
     rc = os_make_dirs(a, str_z(a, c->folder), why);
