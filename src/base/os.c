@@ -25,6 +25,16 @@ bool os_is_below(struct str path, struct str folder) {
            str_starts(path, folder);
 }
 
+struct str os_plain_path(struct str path) {
+    while (str_starts(path, STR("./"))) {
+        ptrdiff_t at = 2;
+        while (at < path.len && path.p[at] == '/') at++;
+        if (at == path.len) break; // the folder itself
+        path = str_slice(path, at, path.len);
+    }
+    return path;
+}
+
 struct str os_parent(struct str path) {
     const struct str above = str_before_last(path, '/');
     return above.len > 0 || path.len == 0 ? above : str_slice(path, 0, 1);

@@ -72,6 +72,8 @@ void os_sync_folder(const char *folder);
 bool os_exists(const char *path);
 // Whether a path lies in a folder or below it, by their names.
 bool os_is_below(struct str path, struct str folder);
+// "./a", ".//a" and "a" are one path: the last of them.
+struct str os_plain_path(struct str path);
 // The folder of a whole path; "/" is its own.
 struct str os_parent(struct str path);
 // Like mkdir -p; what it makes is never writable by everybody, whatever the umask.

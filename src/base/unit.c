@@ -106,3 +106,14 @@ bool unit_parse_time(struct str text, double *ret_s) {
     *ret_s = total;
     return (is_bare || text.len == 0) && total > 0 && total < 6e7;
 }
+
+bool unit_parse_counted(struct str text, int64_t *ret_count, struct str *ret_name) {
+    text = str_trim(text);
+    struct str rest = text, number = str_trim(str_cut(&rest, 'x'));
+    bool is_counted = rest.p && number.len > 0;
+    for (ptrdiff_t i = 0; i < number.len && is_counted; i++) is_counted = str_is_digit(number.p[i]);
+    *ret_count = 0;
+    *ret_name = is_counted ? str_trim(rest) : text;
+    if (is_counted && (!str_to_i64(number, ret_count) || *ret_count < 1)) return false;
+    return ret_name->len > 0;
+}

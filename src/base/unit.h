@@ -17,6 +17,8 @@ bool unit_parse_share(struct str text, double *ret_share);
 // "20m", "1h30m", "90s", "2d"; bare: minutes, as older scripts have it. Seconds. False when it is
 // not a time above 0.
 bool unit_parse_time(struct str text, double *ret_s);
+// "8xh100": 8 of the name "h100"; "h100": 0, only a name. False: a number below 1, or no name.
+bool unit_parse_counted(struct str text, int64_t *ret_count, struct str *ret_name);
 // "11.4 GiB", "512 MiB", "0": three significant digits.
 struct str unit_bytes(struct arena *a, int64_t bytes);
 // "87.9 M", "1.23 B": counts of parameters.

@@ -24,15 +24,16 @@
 // How an option's value is read, and the type at the row's offset.
 enum cli_kind {
     CLI_SWITCH,        // bool
-    CLI_TEXT,          // const char *
-    CLI_COUNT,         // int64_t, at least 1
-    CLI_BYTES,         // int64_t: "6GiB"
+    CLI_TEXT,          // const char *, not empty
+    CLI_TEXT_OR_NONE,  // const char *
+    CLI_COUNT,         // int64_t, from 1 to 10^12
+    CLI_BYTES,         // int64_t, at least 1: "6GiB"
     CLI_MEMORY,        // int64_t, of a GPU: as BYTES, but a bare 6 is 6 GiB and a bare 6144 is MiB
     CLI_SHARE,         // double in [0, 1): "0.15", "15%"; NaN when absent
     CLI_LIST,          // const char *: repeated values are joined with commas
     CLI_REPEAT,        // const char *: repeated values, joined with line ends: they may hold commas
     CLI_MANY,          // const char *: all words up to the next option, joined with commas: 4 8 12
-    CLI_NUMBER,        // double from 0 on; NaN when absent
+    CLI_NUMBER,        // double from 0 to 10^9; NaN when absent
     CLI_BYTES_OR_NONE, // int64_t: as BYTES, but 0 is -1: none, which says more than nothing
 };
 
@@ -125,8 +126,8 @@ const struct cli_verb *cli_verb_find(const struct cli_verb *const *list, struct 
             "environment variable for the command; VALUE may hold placeholders (repeatable)")
 #define CLI_ROW_DATA_KEY(at) CLI_ROW("data-key", "NAME", CLI_TEXT, at, "dataset in the HDF5 file")
 #define CLI_ROW_NUM_CLASSES(at) CLI_ROW("num-classes", "N", CLI_COUNT, at, "number of classes")
-#define CLI_ROW_ALLOC_CONF(at)                  \
-    CLI_ROW("alloc-conf", "TEXT", CLI_TEXT, at, \
+#define CLI_ROW_ALLOC_CONF(at)                          \
+    CLI_ROW("alloc-conf", "TEXT", CLI_TEXT_OR_NONE, at, \
             "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' takes the one in the environment")
 #define CLI_ROW_STORE(at)                                                                    \
     CLI_ROW("store", "DIR", CLI_TEXT, at,                                                    \

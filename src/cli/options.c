@@ -39,17 +39,27 @@ static int option_bad(struct reading *r, const struct cli_row *row, const char *
 
 static int store_text(struct reading *r, const struct cli_row *row, char *text, void *to) {
     const char **slot = to;
-    bool more = row->kind != CLI_TEXT && *slot;
+    // A script's variable that is not set.
+    if (row->kind == CLI_TEXT && !*text)
+        return fail_set(r->why, FAIL_USAGE, "--%s: its %s is empty", row->name, row->value);
+    bool is_one = row->kind == CLI_TEXT || row->kind == CLI_TEXT_OR_NONE;
+    bool more = !is_one && *slot;
     char separator = row->kind == CLI_REPEAT ? '\n' : ',';
     *slot = more ? str_format(r->arena, "%s%c%s", *slot, separator, text).p : text;
     return 0;
 }
+
+// What comes of a number must itself be one: as nanoseconds the largest is a whole number of 64
+// bits, and so is the product of a count and as many GPUs as are answered.
+static const double number_most = 1e9;
+static const int64_t count_most = INT64_C(1000000000000);
 
 static int store_number(struct reading *r, const struct cli_row *row, char *text, void *to) {
     double value;
     if (!str_to_double(str_of(text), &value) || !(value >= 0)) {
         return option_bad(r, row, text, "a number of at least 0");
     }
+    if (value > number_most) return option_bad(r, row, text, "a number of at most 1000000000");
     *(double *)to = value;
     return 0;
 }
@@ -59,13 +69,22 @@ static int store_count(struct reading *r, const struct cli_row *row, char *text,
     if (!str_to_i64(str_of(text), &value) || value < 1) {
         return option_bad(r, row, text, "a whole number of at least 1");
     }
+    if (value > count_most)
+        return option_bad(r, row, text, "a whole number of at most 1000000000000");
     *(int64_t *)to = value;
     return 0;
 }
 
-static int store_bytes(struct reading *r, const struct cli_row *row, char *text, void *to) {
+static int read_bytes(struct reading *r, const struct cli_row *row, char *text, void *to) {
     if (unit_parse_bytes(str_of(text), to)) return 0;
     return option_bad(r, row, text, "an amount of memory such as 6GiB, 512MiB or 8000000000");
+}
+
+// Nothing is what is there without the option.
+static int store_bytes(struct reading *r, const struct cli_row *row, char *text, void *to) {
+    int rc = read_bytes(r, row, text, to);
+    bool is_none = rc == 0 && *(int64_t *)to == 0;
+    return is_none ? option_bad(r, row, text, "more than nothing, such as 512MiB") : rc;
 }
 
 // No GPU has 6 bytes: a small bare number is in the unit that people think of GPUs in. With a unit
@@ -77,7 +96,7 @@ static int store_memory(struct reading *r, const struct cli_row *row, char *text
     if (str_to_double(str_of(text), &number) && number > 0 && number < (double)UNIT_MIB)
         *bytes = (int64_t)(number * (double)(number < 1024 ? UNIT_GIB : UNIT_MIB));
     else
-        rc = store_bytes(r, row, text, to);
+        rc = read_bytes(r, row, text, to);
     if (rc == 0 && *bytes == 0) return option_bad(r, row, text, "more than nothing, such as 6GiB");
     if (rc == 0 && *bytes < UNIT_MIB)
         return option_bad(r, row, text, "as much as a GPU has, such as 6GiB");
@@ -85,7 +104,7 @@ static int store_memory(struct reading *r, const struct cli_row *row, char *text
 }
 
 static int store_bytes_or_none(struct reading *r, const struct cli_row *row, char *text, void *to) {
-    int rc = store_bytes(r, row, text, to);
+    int rc = read_bytes(r, row, text, to);
     int64_t *bytes = to;
     if (rc == 0 && *bytes == 0) *bytes = -1;
     return rc;
@@ -103,17 +122,12 @@ static int store_switch(struct reading *r, const struct cli_row *row, char *text
 }
 
 static int (*const stores[])(struct reading *, const struct cli_row *, char *, void *) = {
-    [CLI_SWITCH] = store_switch,
-    [CLI_TEXT] = store_text,
-    [CLI_COUNT] = store_count,
-    [CLI_BYTES] = store_bytes,
-    [CLI_SHARE] = store_share,
-    [CLI_LIST] = store_text,
-    [CLI_MEMORY] = store_memory,
-    [CLI_REPEAT] = store_text,
-    [CLI_MANY] = store_text,
-    [CLI_NUMBER] = store_number,
-    [CLI_BYTES_OR_NONE] = store_bytes_or_none,
+    [CLI_SWITCH] = store_switch,     [CLI_TEXT] = store_text,
+    [CLI_TEXT_OR_NONE] = store_text, [CLI_COUNT] = store_count,
+    [CLI_BYTES] = store_bytes,       [CLI_SHARE] = store_share,
+    [CLI_LIST] = store_text,         [CLI_MEMORY] = store_memory,
+    [CLI_REPEAT] = store_text,       [CLI_MANY] = store_text,
+    [CLI_NUMBER] = store_number,     [CLI_BYTES_OR_NONE] = store_bytes_or_none,
 };
 
 static int key_of_row(const struct cli_verb *verb, const struct cli_row *row) {

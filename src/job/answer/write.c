@@ -100,6 +100,23 @@ static int patch(struct question *q, const struct config_change *change,
                         why);
 }
 
+// A file without a word for the precision still gets its batch.
+static int patch_at_least(struct question *q, const struct config_change *change,
+                          const struct answer_write_options *options, struct config_patched *ret,
+                          struct buf *report, struct fail *why) {
+    struct config_change rest = *change;
+    struct fail refused = {0}; // forgotten where the rest can be written
+    const bool has_precision = change->precision.len > 0;
+    int rc = patch(q, change, options, ret, report, has_precision ? &refused : why);
+    if (rc == 0 || rc == FAIL_NO || !has_precision) return rc;
+    rest.precision = (struct str){0};
+    rc = patch(q, &rest, options, ret, report, why);
+    if (rc == 0)
+        buf_format(report, "the file has no key for precision: train with precision %.*s\n",
+                   STR_ARG(change->precision));
+    return rc;
+}
+
 bool answer_write_is_refused(const struct question *q, bool force, struct buf *report) {
     struct str what = question_not_modelled(q);
     if (what.len == 0) return false;
@@ -168,17 +185,9 @@ int answer_write(struct question *q, struct answer *answer,
         return FAIL_NO;
     }
     answer->not_written = "key_not_read";
-    int rc = patch(q, &change, options, &patched, report, why);
+    int rc = patch_at_least(q, &change, options, &patched, report, why);
     if (rc == FAIL_NO) return rc;
     answer->not_written = "not_editable";
-    if (rc < 0 && change.precision.len > 0) {
-        // A file without a word for the precision still gets its batch.
-        struct str precision = change.precision;
-        change.precision = (struct str){0};
-        rc = patch(q, &change, options, &patched, report, why);
-        buf_format(report, "the file has no key for precision: train with precision %.*s\n",
-                   STR_ARG(precision));
-    }
     if (rc < 0) return advise(q, &change, why, report);
     answer->not_written = patched.changed || options->save_config ? "failed" : "unchanged";
     const char *path = options->save_config ? options->save_config : str_z(q->arena, q->path);

@@ -346,6 +346,7 @@ static int confirm_accumulation(struct choice_measured *m, struct fail *why) {
     for (; batch >= 1 && (!t || t->result.status != LAUNCH_OK); batch--) {
         if (batch * ranks * plan_accumulation(effective, batch, ranks) != effective) continue;
         int rc = try_batch(m, batch, &t, why);
+        if (rc == 0) rc = failure(m, &t->result, why);
         if (rc < 0) return rc;
         m->found.launches++;
         m->found.out_of_memory += t->result.status == LAUNCH_OOM;

@@ -2,6 +2,7 @@
 #include "job/question/question.h"
 
 #include "base/out.h"
+#include "base/unit.h"
 #include "machine/device/device.h"
 
 // When nobody names a GPU: one of each tier (seeds of teams with mixed GPUs).
@@ -43,8 +44,10 @@ static int add_tier(struct question *q, enum gpu_tier tier, struct question_gpus
 }
 
 // "8xh100" among names: each of the list is a training of its own.
-static bool is_counted(struct str name) {
-    return question_shard_count(&name) > 0;
+static bool is_counted(struct str word) {
+    struct str name;
+    int64_t count;
+    return !unit_parse_counted(word, &count, &name) || count > 0;
 }
 
 static int counted(struct str name, struct fail *why) {
@@ -86,13 +89,17 @@ int question_gpus_of_team(struct question *q, struct question_gpus *ret_cards, s
     return question_gpus_named(q, buf_z(&names), ret_cards, why);
 }
 
-static bool is_asked(const char *ids, int index) {
-    struct str rest = str_of(ids);
-    while (rest.p) {
-        int64_t id;
-        if (str_to_i64(str_trim(str_cut(&rest, ',')), &id) && id == index) return true;
-    }
-    return !ids;
+// Those with the ids, or all: a flag for each of the list.
+static int find_asked(struct arena *a, const char *ids, const struct device_list *devices,
+                      bool **ret_asked, struct fail *why) {
+    int *places = NULL;
+    ptrdiff_t count = 0;
+    bool *asked = arena_new(a, bool, devices->count + 1);
+    int rc = ids ? device_ids_find(a, devices, ids, &places, &count, why) : 0;
+    for (ptrdiff_t i = 0; i < count; i++) asked[places[i]] = true;
+    for (ptrdiff_t i = 0; !ids && i < devices->count; i++) asked[i] = true;
+    *ret_asked = asked;
+    return rc;
 }
 
 // The catalogue knows the GPU; how much memory it has and who uses it the driver knows better.
@@ -126,7 +133,7 @@ static struct str holders_of(struct arena *a, const struct device_card *card) {
 
 // Who holds the memory is asked only where so much is held that it is worth a word.
 static void name_holders(struct question *q, const char *machine, const struct device_list *devices,
-                         const char *ids, struct question_gpus *cards) {
+                         const bool *asked, struct question_gpus *cards) {
     struct device_snapshot now = {0};
     bool is_busy = false;
     for (ptrdiff_t i = 0; i < cards->count; i++) {
@@ -136,7 +143,7 @@ static void name_holders(struct question *q, const char *machine, const struct d
     if (q->others_bytes != 0 || !is_busy) return; // the user says what they hold
     if (device_snapshot_take(q->arena, machine, &now, NULL) < 0) return;
     for (ptrdiff_t i = 0, at = 0; i < devices->count && i < now.count; i++) {
-        if (!is_asked(ids, devices->items[i].index)) continue;
+        if (!asked[i]) continue;
         struct forecast_card *card = &cards->items[at++];
         if (card->others_bytes > 0) card->others = holders_of(q->arena, &now.cards[i]);
     }
@@ -158,23 +165,21 @@ int question_gpus_here(struct question *q, const char *ids, const char *machine,
                        struct question_gpus *ret_cards, struct fail *why) {
     struct device_list devices;
     struct question_gpus cards = {0};
+    bool *asked = NULL;
     int rc = device_list(q->arena, machine, &devices, why);
+    if (rc == 0) rc = find_asked(q->arena, ids, &devices, &asked, why);
     if (rc < 0) return rc;
     struct str note = device_standin_note(q->arena, devices.standin);
     if (note.len > 0) question_note(q, note);
     for (ptrdiff_t i = 0; i < devices.count; i++) {
-        if (!is_asked(ids, devices.items[i].index)) continue;
+        if (!asked[i]) continue;
         place_device(q, &devices.items[i],
                      arena_push(q->arena, &cards.items, &cards.count, &cards.capacity));
     }
     place_on_host(q, machine, devices.count, &cards);
-    name_holders(q, machine, &devices, ids, &cards);
-    if (devices.count == 0) {
+    name_holders(q, machine, &devices, asked, &cards);
+    if (devices.count == 0)
         question_say(q, "no GPU in this machine (%.*s)", STR_ARG(devices.why_none));
-    } else if (cards.count == 0) {
-        return fail_set(why, FAIL_USAGE, "--gpu-ids %s: this machine has GPUs 0 to %td", ids,
-                        devices.count - 1);
-    }
     *ret_cards = cards;
     return 0;
 }

@@ -98,7 +98,7 @@ struct found {
 // "lab", "./lab/" and "lab/config.json" are one model.
 static struct str bare_path(struct str path) {
     static const struct str file = {"/config.json", 12};
-    if (str_starts(path, STR("./"))) path = str_slice(path, 2, path.len);
+    path = os_plain_path(path);
     while (path.len > 1 && str_ends(path, STR("/"))) path.len--;
     if (str_ends(path, file)) path.len -= file.len;
     return path;

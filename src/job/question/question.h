@@ -272,9 +272,11 @@ bool question_shard_models(const struct question *q, const struct config_guard *
 // When the model and the number of GPUs are known: sharding is over several. What the config alone
 // asks for and cannot be predicted is one of its guards again.
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why);
-// "8xh100": 8, and `name` is "h100" from now on; 0: it is only a name.
-int64_t question_shard_count(struct str *name);
-// The same of --gpus: the name of the GPU, and 8 into the options' ranks.
+// A word of --gpus, "8xh100" or "h100": its name, and how many; 0: it does not say. FAIL_USAGE: it
+// is neither, or other than --ranks.
+int question_gpu_word(const struct question_options *o, struct str word, int64_t *ret_count,
+                      struct str *ret_name, struct fail *why);
+// All of --gpus as one such word with a number: the name of the GPU, and 8 into the options' ranks.
 int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct arena *a,
                         struct fail *why);
 

@@ -2,6 +2,7 @@
 #include "job/question/question.h"
 
 #include "base/near.h"
+#include "base/unit.h"
 #include "job/question/question_int.h"
 
 // Words of the field that no template covers.
@@ -339,7 +340,11 @@ int question_check_ranks(const struct question *q, const struct question_options
                          struct fail *why) {
     const int64_t ranks = q->plan.ranks, batch = larger(1, larger(o->batch, q->plan.batch)),
                   steps = larger(1, larger(o->accumulation, q->plan.accumulation));
+    const int64_t tried = larger(batch, larger(o->least, larger(o->most, o->multiple)));
     int64_t all;
+    if (tried > PLAN_BATCH_MAX)
+        return fail_set(why, FAIL_USAGE, "batch %lld: more than %d are not answered",
+                        (long long)tried, PLAN_BATCH_MAX);
     if (ranks > PLAN_RANKS_MAX)
         return fail_set(why, FAIL_USAGE, "%lld GPUs: more than %d are not answered",
                         (long long)ranks, PLAN_RANKS_MAX);
@@ -370,33 +375,36 @@ int question_shard_check(struct question *q, const struct question_options *o, s
     return fail_hint(why, "say how many: --gpus 8xh100, or --ranks 8");
 }
 
-int64_t question_shard_count(struct str *name) {
-    struct str rest = *name, number = str_cut(&rest, 'x');
-    int64_t count = 0;
-    if (!str_to_i64(number, &count) || count < 1 || rest.len == 0) return 0;
-    *name = rest;
-    return count;
+int question_gpu_word(const struct question_options *o, struct str word, int64_t *ret_count,
+                      struct str *ret_name, struct fail *why) {
+    if (!unit_parse_counted(word, ret_count, ret_name)) {
+        fail_set(why, FAIL_USAGE, "--gpus %.*s: not NUMBERxNAME", STR_ARG(word));
+        return fail_hint(why, "for example --gpus 8xh100");
+    }
+    if (*ret_count == 0 || o->ranks <= 0 || o->ranks == *ret_count) return 0;
+    return fail_set(why, FAIL_USAGE, "--gpus %.*s: beside --ranks %lld", STR_ARG(word),
+                    (long long)o->ranks);
 }
 
 int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct arena *a,
                         struct fail *why) {
-    struct str name = str_of(o->gpus);
+    const struct str list = str_of(o->gpus);
+    struct str name;
+    int64_t count;
     if (!o->gpus) return 0;
     if (*ret_gpu) return fail_set(why, FAIL_USAGE, "--gpus %s: beside --gpu %s", o->gpus, *ret_gpu);
-    int64_t count = question_shard_count(&name);
-    if (str_find(name, STR("+")) >= 0 || str_find(name, STR(",")) >= 0) {
+    if (str_find(list, STR("+")) >= 0 || str_find(list, STR(",")) >= 0) {
         fail_set(why, FAIL_USAGE,
                  "--gpus %s: one training over several kinds of GPU is not answered", o->gpus);
         return fail_hint(why, "with one batch for all, the GPU with the least memory decides: ask "
                               "for so many of it");
     }
+    int rc = question_gpu_word(o, list, &count, &name, why);
+    if (rc < 0) return rc;
     if (count == 0) {
         fail_set(why, FAIL_USAGE, "--gpus %s: not NUMBERxNAME", o->gpus);
         return fail_hint(why, "for example --gpus 8xh100");
     }
-    if (o->ranks > 0 && o->ranks != count)
-        return fail_set(why, FAIL_USAGE, "--gpus %s: beside --ranks %lld", o->gpus,
-                        (long long)o->ranks);
     o->ranks = count;
     o->gpus_in_all = true;
     *ret_gpu = str_z(a, name);

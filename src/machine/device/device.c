@@ -42,6 +42,45 @@ int device_no_card(int card, const struct device_list *list, struct fail *why) {
                     STR_ARG(found.left_out));
 }
 
+// -1: none, or nothing was asked for.
+static int place_of(const struct device_list *devices, struct str id) {
+    int64_t number = -1;
+    bool is_number = str_to_i64(id, &number);
+    for (ptrdiff_t i = 0; i < devices->count && id.len > 0; i++) {
+        const struct device *d = &devices->items[i];
+        if (is_number ? number == d->index : str_starts(d->uuid, id)) return (int)i;
+    }
+    return -1;
+}
+
+int device_ids_find(struct arena *a, const struct device_list *devices, const char *ids,
+                    int **ret_places, ptrdiff_t *ret_count, struct fail *why) {
+    int *places = arena_new(a, int, devices->count + 1);
+    ptrdiff_t count = 0;
+    struct str rest = str_of(ids);
+    if (devices->count == 0)
+        return fail_set(why, FAIL_MACHINE, "--gpu-ids %s: %.*s", ids, STR_ARG(devices->why_none));
+    while (rest.p) {
+        const struct str id = str_trim(str_cut(&rest, ','));
+        const int place = place_of(devices, id);
+        bool is_again = false;
+        for (ptrdiff_t i = 0; i < count; i++) is_again |= places[i] == place;
+        if (is_again)
+            return fail_set(why, FAIL_USAGE, "--gpu-ids %s: '%.*s' is a GPU that was named before",
+                            ids, STR_ARG(id));
+        if (place < 0) {
+            fail_set(why, FAIL_USAGE, "--gpu-ids %s: no GPU '%.*s' on this machine", ids,
+                     STR_ARG(id));
+            return fail_hint(why, "it has %td, 0 to %td: batchfit check lists them", devices->count,
+                             devices->count - 1);
+        }
+        places[count++] = place;
+    }
+    *ret_places = places;
+    *ret_count = count;
+    return 0;
+}
+
 const struct device_backend *device_backend_of(const char *machine) {
     int i = 0;
     for (; i < BACKENDS - 1; i++) {

@@ -50,6 +50,12 @@ struct str device_standin_note(struct arena *a, struct str standin);
 int device_list(struct arena *a, const char *machine, struct device_list *ret_list,
                 struct fail *why);
 
+// The GPUs of the list that --gpu-ids names, "0,2": their places in it, in that order. By the
+// driver's number, or by its UUID or the beginning of one, as CUDA takes it. FAIL_USAGE: one that
+// is not there, or there twice; FAIL_MACHINE: there are none.
+int device_ids_find(struct arena *a, const struct device_list *devices, const char *ids,
+                    int **ret_places, ptrdiff_t *ret_count, struct fail *why);
+
 // How the GPUs of a machine are joined: what `nvidia-smi topo -m` shows. NVLink and the way over
 // PCIe by the driver, the NUMA node and its cores by /sys.
 

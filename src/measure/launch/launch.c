@@ -373,6 +373,9 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     if (rc < 0) return rc;
     launch_read(l, ret_result);
     say_limit(l, asked_bytes, limit_bytes, ret_result);
+    if (ret_result->trial.log_error != 0)
+        launch_note(l, str_format(l->arena, "%s has not all of the trial's output: %s",
+                                  request.log_path, strerror(ret_result->trial.log_error)));
     launch_snapshots_tell(l, true);
     launch_energy_read(&showing.energy, l, ret_result);
     return 0;

@@ -49,24 +49,21 @@ int64_t launch_budget(const struct launch_place *place, double margin) {
     return place->is_capped ? budget : budget - place->others_bytes;
 }
 
-// The GPU that CUDA will call the first one: by its number in the driver's order, or by its UUID
-// (or the beginning of one, as CUDA takes it).
-static int find_card(const struct device_list *devices, struct str wanted, int *ret_card,
-                     struct fail *why) {
-    struct str first = str_trim(str_cut(&wanted, ','));
-    int64_t number = first.len == 0 ? 0 : -1;
-    str_to_i64(first, &number);
-    for (ptrdiff_t i = 0; i < devices->count; i++) {
-        const struct device *d = &devices->items[i];
-        if (number == d->index || (number < 0 && str_starts(d->uuid, first))) {
-            *ret_card = (int)i;
-            return 0;
-        }
-    }
-    fail_set(why, FAIL_USAGE, "no GPU '%.*s' on this machine", STR_ARG(first));
-    return fail_hint(why,
-                     "it has %td: choose one of 0 to %td with --gpu-ids or CUDA_VISIBLE_DEVICES",
-                     devices->count, devices->count - 1);
+// The GPU that CUDA will call the first one, of what CUDA_VISIBLE_DEVICES says. Of the
+// environment's only that one is looked at: it is CUDA's own affair what the rest means.
+static int find_card(struct arena *a, const struct device_list *devices, const char *ids,
+                     int *ret_card, struct fail *why) {
+    int *places;
+    ptrdiff_t count;
+    struct str all = str_of(getenv("CUDA_VISIBLE_DEVICES")), first = str_trim(str_cut(&all, ','));
+    int rc = 0;
+    *ret_card = 0;
+    if (!ids && first.len == 0) return 0;
+    rc = device_ids_find(a, devices, ids ? ids : str_z(a, first), &places, &count, why);
+    if (rc == 0) *ret_card = places[0];
+    if (rc == 0 || ids) return rc;
+    fail_set(why, rc, "CUDA_VISIBLE_DEVICES: no GPU '%.*s' on this machine", STR_ARG(first));
+    return fail_hint(why, "--gpu-ids chooses one of 0 to %td", devices->count - 1);
 }
 
 int launch_place_open(struct arena *a, const struct launch_options *o,
@@ -86,8 +83,7 @@ int launch_place_open(struct arena *a, const struct launch_options *o,
                  is_auto ? o->cards : word, STR_ARG(devices.why_none));
         return fail_hint(why, "--device cpu runs the trials on the CPU");
     }
-    const char *wanted = o->cards ? o->cards : getenv("CUDA_VISIBLE_DEVICES");
-    rc = find_card(&devices, str_of(wanted), &ret_place->card, why);
+    rc = find_card(a, &devices, o->cards, &ret_place->card, why);
     if (rc < 0) return rc;
     ret_place->standin = devices.standin;
     return open_card(a, o, &devices.items[ret_place->card], ret_place, why);

@@ -43,6 +43,15 @@ struct watch {
 
 // --- Options -------------------------------------------------------------------------------------
 
+// Beyond that a reading is no time after the last one, or none comes.
+static const double least_speed = 0.01, most_speed = 10000;
+
+static int check_speed(const struct observe_options *o, struct fail *why) {
+    if (o->speed >= least_speed && o->speed <= most_speed) return 0;
+    return fail_set(why, FAIL_USAGE, "--speed %g: a recording is played %g to %g times as fast",
+                    o->speed, least_speed, most_speed);
+}
+
 static int read_ids(struct watch *w, struct fail *why) {
     struct str rest = str_of(w->options.gpu_ids);
     while (rest.p) {
@@ -52,6 +61,11 @@ static int read_ids(struct watch *w, struct fail *why) {
             fail_set(why, FAIL_INPUT, "--gpu-ids %s: not a list of GPU numbers",
                      w->options.gpu_ids);
             return fail_hint(why, "for example --gpu-ids 0,2; `batchfit check` lists the GPUs");
+        }
+        for (int i = 0; i < w->id_count; i++) {
+            if (w->ids[i] == id)
+                return fail_set(why, FAIL_INPUT, "--gpu-ids %s: GPU %d is there twice",
+                                w->options.gpu_ids, (int)id);
         }
         w->ids[w->id_count++] = (int)id;
     }
@@ -253,7 +267,8 @@ int observe_open(struct arena *a, const struct observe_options *options, struct 
     w->options = complete(options);
     struct device_watching how = {w->options.interval_ms, w->options.wants_pcie_throughput,
                                   w->options.speed, w->options.wants_profile};
-    int failed = read_ids(w, why);
+    int failed = check_speed(&w->options, why);
+    if (failed == 0) failed = read_ids(w, why);
     if (failed == 0) failed = observe_alerts_open(a, &w->options, &w->alerts, why);
     if (failed) return failed;
     w->opened_ns = os_now_ns();

@@ -139,7 +139,8 @@ struct observe_view {
 
 struct watch; // private
 
-// As device_monitor_open. FAIL_INPUT: no such recording, gpu_ids that are none; FAIL_MACHINE.
+// As device_monitor_open. FAIL_INPUT: no such recording, gpu_ids that are none; FAIL_USAGE: a speed
+// that nobody can look at; FAIL_MACHINE.
 int observe_open(struct arena *a, const struct observe_options *options, struct watch **ret_watch,
                  struct fail *why);
 // Takes in what is new, without ever waiting for a GPU. True: the view has changed.

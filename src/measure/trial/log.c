@@ -23,7 +23,7 @@ static void add_to_file(struct log *l, struct str text) {
         ssize_t n = write(l->file_fd, text.p, (size_t)text.len);
         if (n < 0 && errno == EINTR) continue;
         if (n <= 0) { // a full disk must not stop the trial
-            l->is_cut = true;
+            l->error = n < 0 ? errno : EIO;
             trial_log_close(l);
             return;
         }
@@ -53,6 +53,7 @@ struct str trial_log_tail(struct arena *a, const struct log *l) {
 }
 
 void trial_log_close(struct log *l) {
-    if (l->file_fd >= 0) close(l->file_fd);
+    // A network file system may write only now.
+    if (l->file_fd >= 0 && close(l->file_fd) < 0 && l->error == 0) l->error = errno;
     l->file_fd = -1;
 }

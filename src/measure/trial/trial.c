@@ -481,5 +481,6 @@ int trial_run(struct arena *a, const struct trial_request *request, struct trial
     os_close(&r->error_write_fd);
     trial_tree_close(&r->tree);
     trial_log_close(&r->log);
+    ret_trial->log_error = r->log.error;
     return code;
 }

@@ -134,6 +134,7 @@ struct trial {
     int status;             // of waitpid
     bool has_status;        // false: it did not end by itself and could not be waited for
     bool was_killed;        // it did not end within the grace
+    int log_error;          // errno of what cut request->log_path; 0: it has all
     struct str left_behind; // the scratch folder, when it could not be removed; empty: it is gone
 };
 

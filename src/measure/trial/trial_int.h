@@ -305,7 +305,7 @@ struct log {
     char *ring; // LOG_TAIL_BYTES
     int64_t total_bytes;
     int file_fd; // -1: none
-    bool is_cut; // the file could not be written
+    int error;   // errno of the first write that failed, after which there is no file; 0: none did
 };
 int trial_log_open(struct arena *a, const char *path, struct log *l, struct fail *why);
 void trial_log_add(struct log *l, struct str text);

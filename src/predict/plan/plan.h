@@ -6,7 +6,10 @@
 
 #include "base/field.h"
 
-enum { PLAN_RANKS_MAX = 65536 }; // GPUs of one training
+enum {
+    PLAN_RANKS_MAX = 65536, // GPUs of one training
+    PLAN_BATCH_MAX = 1 << 24,
+};
 
 enum plan_precision {
     PLAN_PRECISION_UNKNOWN,
@@ -226,9 +229,10 @@ struct plan_batches {
 };
 enum { PLAN_BATCH_MOST = 4096 }; // tried where nobody says more
 struct plan_range {
-    int64_t least, most; // inclusive; 0: no bound (least 1, most PLAN_BATCH_MOST or the config's own)
-    int64_t multiple;    // batches at and above it are multiples of it, below it any; 0: 4
-    int64_t own;         // the config's batch: always tried when within the bounds; 0: none
+    int64_t least,
+        most;         // inclusive; 0: no bound (least 1, most PLAN_BATCH_MOST or the config's own)
+    int64_t multiple; // batches at and above it are multiples of it, below it any; 0: 4
+    int64_t own;      // the config's batch: always tried when within the bounds; 0: none
 };
 // Every batch of the range: multiples of range.multiple, and 1 … multiple-1.
 struct plan_batches plan_every_batch(struct arena *a, const struct plan_range *range);

@@ -52,6 +52,12 @@ static int answer_plan(struct question *q, const struct explain_options *o,
                        const struct forecast_card *card, struct answer *ret, struct fail *why) {
     int64_t batch = o->q.batch > 0 ? o->q.batch : q->plan.batch;
     int64_t accumulation = o->q.accumulation > 0 ? o->q.accumulation : plan_micro_steps(&q->plan);
+    if (batch <= 0 && o->q.accumulation > 0) {
+        fail_set(why, FAIL_USAGE, "--gradient-accumulation-steps %lld: of which batch is not said",
+                 (long long)accumulation);
+        return fail_hint(why,
+                         "--batch-size N says it; without both it is the one that fit chooses");
+    }
     if (batch <= 0) return answer_choose(q, card, ret, why);
     return answer_at(q, card, batch, accumulation, ret, why);
 }

@@ -2,6 +2,7 @@
 // The gate: what is asked, judged file by file, compared, printed, and its exit status.
 #include "verbs/fit/fit.h"
 
+#include "base/os.h"
 #include "base/unit.h"
 
 #include <math.h>
@@ -61,8 +62,7 @@ static struct str_words files_of(struct arena *a, const struct cli_options *base
     for (char **p = base->command; p && *p; p++) str_list_add(a, &all, str_of(*p));
     for (ptrdiff_t i = 0; i < all.count; i++) {
         struct str_list before = {all.items, i, i};
-        while (str_starts(all.items[i], STR("./")))
-            all.items[i] = str_slice(all.items[i], 2, all.items[i].len);
+        all.items[i] = os_plain_path(all.items[i]);
         if (!str_list_has(&before, all.items[i])) str_word_add(&files, all.items[i]);
     }
     return files;

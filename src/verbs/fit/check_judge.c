@@ -338,9 +338,11 @@ int fit_check_config(struct fit_check *c, const char *config, const struct quest
         struct question_gpus cards = {0};
         struct question *q = open;
         struct str name = str_trim(str_cut(&rest, ','));
-        int64_t ranks = question_shard_count(&name);
+        int64_t ranks = 0;
         if (name.len == 0 && (gpus > 0 || rest.p)) continue;
-        int rc = q && ranks == 0 ? 0 : open_question(c, config, ranks, source, &q, why);
+        int rc = name.len > 0 ? question_gpu_word(&c->options->o.q, name, &ranks, &name, why) : 0;
+        if (rc < 0) return rc;
+        if (!q || ranks > 0) rc = open_question(c, config, ranks, source, &q, why);
         if (rc < 0 && is_of_config(rc)) {
             struct fit_check_row *row = add_row(c, config);
             unjudged_by(c->arena, row, why);

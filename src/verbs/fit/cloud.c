@@ -25,13 +25,16 @@ static const struct fit_cloud_engine *find_engine(struct str name, struct fail *
 // "8xh100,8xa100": one number for all, as it is one training.
 static int take_counts(const char *list, struct question_options *o, struct buf *ret_names,
                        struct fail *why) {
+    const struct question_options before = *o, *asked = &before;
     struct str rest = str_of(list);
     int64_t said = 0;
     while (rest.p) {
-        struct str word = str_trim(str_cut(&rest, ',')), name = word;
-        int64_t count = question_shard_count(&name);
-        if (name.len == 0) continue;
-        if ((count > 0 && said > 0 && count != said) || (count > 0 && o->ranks > 0 && !said)) {
+        struct str word = str_trim(str_cut(&rest, ',')), name;
+        int64_t count;
+        if (word.len == 0) continue;
+        int rc = question_gpu_word(asked, word, &count, &name, why);
+        if (rc < 0) return rc;
+        if (count > 0 && said > 0 && count != said) {
             fail_set(why, FAIL_USAGE, "--gpus %s: a training has one number of GPUs", list);
             return fail_hint(why,
                              "for example --gpus 8xh100,8xa100, or --ranks 8 --gpus h100,a100");

@@ -192,7 +192,7 @@ static struct str as_told(struct arena *a, struct str path) {
     if (path.len > 0 && path.p[0] == '/') return path;
     struct str folder = run_folder(a);
     if (folder.len == 0) return folder;
-    if (str_starts(path, STR("./"))) path = str_slice(path, 2, path.len);
+    path = os_plain_path(path);
     return str_format(a, "%.*s/%.*s", STR_ARG(folder), STR_ARG(path));
 }
 

@@ -58,6 +58,13 @@ static int unwritable(const struct run *r, struct fail *why) {
     return fail_hint(why, "choose another place with --log FILE");
 }
 
+// Nobody has it: the file system has no locks, or has none left.
+static int unlockable(const struct run *r, struct fail *why) {
+    fail_set(why, FAIL_MACHINE, "%.*s: cannot lock the run's event log: %s", STR_ARG(r->log.path),
+             strerror(errno));
+    return fail_hint(why, "choose a place on another file system with --log FILE");
+}
+
 // The same command beside itself, with another environment perhaps, has a log of its own where
 // nothing is continued.
 static int open_file(struct run *r, struct fail *why) {
@@ -71,6 +78,7 @@ static int open_file(struct run *r, struct fail *why) {
         if (!r->o->log)
             (void)fchmod(r->log.fd, 0600); // of a time when it could be read by everybody
         if (flock(r->log.fd, LOCK_EX | LOCK_NB) == 0) return 0;
+        if (errno != EWOULDBLOCK) return unlockable(r, why);
         if (i + 1 < most) os_close(&r->log.fd);
     }
     fail_set(why, FAIL_MACHINE, "%.*s: in use by another batchfit", STR_ARG(r->log.path));

@@ -53,11 +53,10 @@ static const char *text_at(const json_t *object, const char *key) {
 
 int serve_recommend_check(const struct serve_options *o, struct fail *why) {
     struct str rest = str_of(o->recommend);
-    while (rest.len > 0) {
-        struct str name = str_trim(str_cut(&rest, ','));
-        ptrdiff_t at = 0;
-        while (at < name.len && str_is_digit(name.p[at])) at++;
-        if (name.len > 0 && (at == 0 || (at + 1 < name.len && name.p[at] == 'x'))) continue;
+    while (rest.p) {
+        struct str name;
+        int64_t count;
+        if (unit_parse_counted(str_cut(&rest, ','), &count, &name)) continue;
         fail_set(why, FAIL_USAGE, "--recommend %s: not GPUs", o->recommend);
         return fail_hint(why, "the GPUs of the cluster's nodes, so many of each: 8xh100,4xl4");
     }
@@ -95,11 +94,12 @@ static void read_gpus(struct job *job) {
         job->gpus = number_of(json_object_get(json_object_get(resources, "requests"), of_gpus));
     if (job->gpus == 0) job->gpus = number_of(json_object_get(job->trainer, "numProcPerNode"));
     while (rest.len > 0) {
-        struct str name = str_trim(str_cut(&rest, ',')), word = name;
-        int64_t count = 1;
-        if (name.len > 0 && str_is_digit(name.p[0])) str_to_i64(str_cut(&word, 'x'), &count);
+        struct str name;
+        int64_t count;
+        if (!unit_parse_counted(str_cut(&rest, ','), &count, &name)) continue;
+        if (count == 0) count = 1;
         if (job->gpus == 0) job->gpus = count;
-        if (word.len > 0 && count >= job->gpus) buf_format(&names, "%.*s,", STR_ARG(word));
+        if (count >= job->gpus) buf_format(&names, "%.*s,", STR_ARG(name));
     }
     job->gpu_names = buf_str(&names);
     job->nodes = number_of(json_object_get(job->trainer, "numNodes"));

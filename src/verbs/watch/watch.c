@@ -72,6 +72,7 @@ static int refuse(const struct watch_verb_options *o, struct fail *why) {
     }
     if (o->interval > 86400) return fail_set(why, FAIL_USAGE, "--interval: at most a day, 86400");
     if (o->speed <= 0) return fail_set(why, FAIL_USAGE, "--speed: must be above 0");
+    if (o->duration <= 0) return fail_set(why, FAIL_USAGE, "--duration: must be above 0");
     if (!isnan(o->speed) && !o->machine && !o->demo) {
         return fail_set(why, FAIL_USAGE, "--speed works with a recorded machine (--machine)");
     }
