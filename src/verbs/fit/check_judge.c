@@ -14,6 +14,10 @@ enum { TOO_TIGHT = 2, DOES_NOT_RUN = 4, NOT_JUDGED };
 const char *const fit_check_verdicts[] = {
     "FITS", "FITS TIGHTLY", "TOO TIGHT", "DOES NOT FIT", "DOES NOT RUN", "NOT JUDGED", NULL};
 
+bool fit_check_stops(const struct fit_check_row *row) {
+    return row->verdict == fit_check_verdicts[DOES_NOT_RUN];
+}
+
 const struct fit_check_known *fit_check_find(const struct fit_check_list *list, struct str config,
                                              struct str key) {
     for (ptrdiff_t i = 0; i < list->count; i++) {
@@ -160,7 +164,7 @@ bool fit_check_is_unjudged(struct question *q, const struct question_options *as
 }
 
 // What the GPU has not stops the training; scores of attention that nobody counts may not fit.
-static void set_lacking(const struct question *q, const struct answer *answer,
+static void set_lacking(const struct question *q, struct answer *answer,
                         struct fit_check_row *row) {
     const struct str lacking = answer_lacking(q, answer);
     if (answer_lacks(q, answer, NULL).len == 0) {
@@ -171,6 +175,7 @@ static void set_lacking(const struct question *q, const struct answer *answer,
     row->verdict = fit_check_verdicts[DOES_NOT_RUN];
     row->reason = lacking;
     row->hint = (struct str){0};
+    row->answer = answer;
 }
 
 int fit_check_judge(struct question *q, const struct question_options *asked,
