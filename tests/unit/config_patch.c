@@ -321,6 +321,11 @@ static const struct row rows[] = {
     {"x list as value", "batch_size: [16, 8]\n", BS, "8", .error = "is a list or a map"},
     {"x no value to write", "batch_size: 16\n", BS, "8 # x",
      .error = "is not a value that can be written"},
+    {"x text with a colon, as a model of timm's has", "m: timm:resnet50\n", "m", "timm:resnet101",
+     "m: timm:resnet101\n", .is_text = true},
+    {"x text that would be a comment", "m: a\n", "m", "b #c", "m: \"b #c\"\n", .is_text = true},
+    {"x text with a quote", "m: a\n", "m", "b\"c", .error = "is not a value that can be written",
+     .is_text = true},
     {"x no path", "batch_size: 16\n", "a..[", "8", .error = "is not the path"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };

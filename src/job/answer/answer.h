@@ -115,8 +115,10 @@ enum { ANSWER_BF16 = 80 };
 int answer_capability(const struct question *q, const char **ret_what);
 // Whether a note is of what the GPU can do, to be said of each of several GPUs.
 bool answer_is_of_gpu(struct str note);
-// Whether the GPU has all of it, and what it does instead is counted, too.
+// Whether the GPU has all of it, and what it does instead is counted, too; and what of the two is
+// not so, as a note; empty: nothing.
 bool answer_has_all(const struct question *q, const struct answer *answer);
+struct str answer_lacking(const struct question *q, const struct answer *answer);
 // What the GPU makes of a plan of the question's, precision and attention, and its forecast.
 // FAIL_INPUT as of forecast_open.
 int answer_open_on(struct question *q, const struct gpu *gpu, struct plan *plan,
@@ -138,6 +140,11 @@ struct answer_word {
     enum show_tone tone;
 };
 struct answer_word answer_word(const struct question *q, const struct answer *answer);
+// Why it is NOT COUNTED: what the GPU lacks, what is not modelled; empty: it is counted.
+struct str answer_why_not_counted(const struct question *q, const struct answer *answer);
+// Yes: the batch fits with the margin free, and it is of the training that was asked for. Over
+// several GPUs that are chosen among the answer is yes where it is of one of them.
+bool answer_is_yes(const struct question *q, const struct answer *answer);
 // Bytes of a copy of the logits of a head for masked words, in fp32 as the loss has them; 0: there
 // is no such head.
 int64_t answer_masked_words(const struct question *q, const struct answer *answer);
@@ -181,9 +188,13 @@ struct str answer_way_text(struct arena *a, struct str way);
 // answer `changes` it), and what to do where it does not fit.
 void answer_verdict_show(struct question *q, const struct answer *answer, bool changes,
                          struct show_style style, struct buf *out);
-// The same for several GPUs, in a line.
+// The same for several GPUs (at least one), in a line: the best answer, as one of them is to be
+// chosen, or, where they train together, the worst.
 void answer_verdict_show_all(struct question *q, const struct answer *answers, int count,
-                             struct show_style style, struct buf *out);
+                             bool is_together, struct show_style style, struct buf *out);
+// That one; of equals that of the smallest batch. It decides.
+struct answer *answer_leading(const struct question *q, struct answer *answers, ptrdiff_t count,
+                              bool is_together);
 
 // Where the bytes go at the peak of an answer, and what would save some: as text, JSON and HTML.
 

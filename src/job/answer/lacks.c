@@ -61,6 +61,14 @@ int answer_capability(const struct question *q, const char **ret_what) {
     return most;
 }
 
+struct str answer_lacking(const struct question *q, const struct answer *answer) {
+    const struct str lacks = answer_lacks(q, answer, NULL);
+    const struct str_list *notes = &answer->notes;
+    ptrdiff_t i = 0;
+    while (i < notes->count && !str_starts(notes->items[i], STR(FORECAST_NO_SCORES))) i++;
+    return lacks.len > 0 ? lacks : i < notes->count ? notes->items[i] : (struct str){0};
+}
+
 static void add_place(const struct config_guard *g, struct buf *text) {
     if (!g) return;
     buf_format(text, " (%.*s%s%.*s)", STR_ARG(g->path), g->value.len > 0 ? ": " : "",

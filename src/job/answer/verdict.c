@@ -109,6 +109,20 @@ bool answer_is_counted(const struct question *q, const struct answer *answer) {
     return whose(q, answer, NULL) <= QUESTION_OF_IT_AT_MOST;
 }
 
+bool answer_is_yes(const struct question *q, const struct answer *answer) {
+    return answer->fits && answer_is_counted(q, answer);
+}
+
+struct str answer_why_not_counted(const struct question *q, const struct answer *answer) {
+    const struct str lacking = answer_lacking(q, answer), left_out = question_not_modelled(q);
+    struct str without;
+    if (whose(q, answer, &without) <= QUESTION_OF_IT_AT_MOST) return (struct str){0};
+    if (lacking.len > 0 && answer_verdict(answer) != ANSWER_NOT) return lacking;
+    if (left_out.len > 0)
+        return str_format(q->arena, QUESTION_NOT_MODELLED "%.*s", STR_ARG(left_out));
+    return str_format(q->arena, "not counted: %.*s", STR_ARG(without)); // paged states
+}
+
 struct answer_word answer_word(const struct question *q, const struct answer *answer) {
     if (!answer_is_counted(q, answer)) return (struct answer_word){"NOT COUNTED", SHOW_WARN};
     return verdicts[answer_verdict(answer)];
@@ -408,44 +422,4 @@ void answer_verdict_show(struct question *q, const struct answer *answer, bool c
     if (more.len > 0) show_prose(out, style, SHOW_PLAIN, more, 0, 2);
     if (!goes_on && said.advice.len > 0) show_prose(out, style, SHOW_PLAIN, said.advice, 0, 2);
     show_empty(q, answer, style, out);
-}
-
-// --- Several GPUs --------------------------------------------------------------------------------
-
-void answer_verdict_show_all(struct question *q, const struct answer *answers, int count,
-                             struct show_style style, struct buf *out) {
-    const struct answer *least = NULL, *most = NULL;
-    int fitting = 0, counted = 0;
-    enum answer_verdict worst = ANSWER_FITS;
-    for (int i = 0; i < count; i++) counted += answer_is_counted(q, &answers[i]);
-    for (int i = 0; i < count; i++) {
-        enum answer_verdict verdict = answer_verdict(&answers[i]);
-        worst = verdict > worst ? verdict : worst;
-        if (!answers[i].fits || (counted > 0 && !answer_is_counted(q, &answers[i]))) continue;
-        fitting++;
-        if (!least || answers[i].plan.batch < least->plan.batch) least = &answers[i];
-        if (!most || answers[i].plan.batch > most->plan.batch) most = &answers[i];
-    }
-    struct buf text = buf_new(q->arena);
-    if (fitting > 0)
-        buf_format(&text, _("on %d of %d GPUs"), fitting, count);
-    else
-        buf_format(&text, _("on any of %d GPUs"), count);
-    if (least) {
-        buf_format(&text, _(": batch %lld (%.*s)"), (long long)least->plan.batch,
-                   STR_ARG(show_gpu_name(least->card.gpu.name)));
-    }
-    if (most != least) {
-        buf_format(&text, _(" to %lld (%.*s)"), (long long)most->plan.batch,
-                   STR_ARG(show_gpu_name(most->card.gpu.name)));
-    }
-    if (q->effective > 0) buf_format(&text, _(", effective batch %lld"), (long long)q->effective);
-    if (fitting > 0 && worst == ANSWER_NOT) worst = ANSWER_TIGHT;
-    struct answer_word word = verdicts[ANSWER_FITS];
-    if (fitting == 0) word = verdicts[ANSWER_NOT];
-    if (count > 0 && counted == 0) word = answer_word(q, &answers[0]);
-    struct str name = str_of(say(word.name));
-    show_text(out, style, fitting > 0 ? verdicts[worst].tone : word.tone, name);
-    buf_add(out, STR("  "));
-    show_prose(out, style, SHOW_PLAIN, buf_str(&text), show_width(name) + 2, 2);
 }

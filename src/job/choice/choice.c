@@ -31,20 +31,18 @@ static int find_cards(struct question *q, const struct choice_options *o,
     return question_gpus_of_team(q, ret_cards, why);
 }
 
-// Data-parallel ranks take the same batch, so the tightest GPU decides.
-static struct answer *tightest(struct answer *answers, ptrdiff_t count) {
-    struct answer *least = &answers[0];
-    for (ptrdiff_t i = 1; i < count; i++) {
-        if (answers[i].plan.batch < least->plan.batch || !answers[i].fits) least = &answers[i];
-    }
-    return least;
-}
-
 static int save_profile(struct question *q, struct answer *answer, const char *path,
                         struct fail *why) {
     return os_replace(q->arena, path, json_document(q->arena, answer_breakdown_json(q, answer)),
                       NULL, why);
 }
+
+// Those of this machine train together; of others one is to be chosen.
+struct several {
+    struct answer *answers, *decisive;
+    int count;
+    bool is_together;
+};
 
 // One GPU: the verdict, what is asked, where its memory goes.
 static void show_one(struct question *q, struct answer *answer, bool changes, bool has_details,
@@ -60,44 +58,57 @@ static void show_one(struct question *q, struct answer *answer, bool changes, bo
     answer_cells(q, answer, style, out);
 }
 
-static void show_all(struct question *q, struct answer *answers, int count, struct show_style style,
+static void show_all(struct question *q, const struct several *s, struct show_style style,
                      struct buf *out) {
-    answer_verdict_show_all(q, answers, count, style, out);
+    answer_verdict_show_all(q, s->answers, s->count, s->is_together, style, out);
     answer_loud_notes(&q->notes, style, out);
-    answer_breakdown_headline(q, &answers[0], style, out);
+    answer_breakdown_headline(q, s->decisive, style, out);
     buf_byte(out, '\n');
-    answer_table(q, answers, count, style, out);
+    answer_table(q, s->answers, s->count, style, out);
 }
 
-static void show(struct question *q, struct answer *answers, int count, bool changes,
+// Of which of several GPUs the lines below are.
+static void add_gpu(const struct answer *answer, int count, struct show_style style,
+                    struct buf *out) {
+    if (count < 2) return;
+    show_text(out, style, SHOW_STRONG, show_gpu_name(answer->card.gpu.name));
+    buf_add(out, STR(":\n"));
+}
+
+static void show_decisive(struct question *q, const struct several *s,
+                          const struct choice_options *o, struct show_style style,
+                          struct buf *out) {
+    struct answer *x = s->decisive;
+    // What would make another training fit says nothing of this one.
+    const bool has_remedies = !x->fits && answer_is_counted(q, x);
+    if (o->profile_memory || has_remedies) add_gpu(x, s->count, style, out);
+    if (o->profile_memory) answer_breakdown_tables(q, x, style, out);
+    if (!has_remedies) return;
+    answer_breakdown_remedies(q, x, style, out);
+    buf_byte(out, '\n');
+}
+
+static void show(struct question *q, const struct several *s, bool changes,
                  const struct choice_options *o, const struct buf *report) {
     SAY_OWN_AUTO;
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
-    if (count == 1)
-        show_one(q, &answers[0], changes, o->details, style, &out);
+    if (s->count == 1)
+        show_one(q, s->decisive, changes, o->details, style, &out);
     else
-        show_all(q, answers, count, style, &out);
+        show_all(q, s, style, &out);
     buf_byte(&out, '\n');
-    if (o->profile_memory) answer_breakdown_tables(q, &answers[0], style, &out);
-    // What would make another training fit says nothing of this one.
-    if (!answers[0].fits && answer_is_counted(q, &answers[0])) {
-        answer_breakdown_remedies(q, &answers[0], style, &out);
-        buf_byte(&out, '\n');
-    }
+    show_decisive(q, s, o, style, &out);
     answer_quiet_notes(q->arena, &q->notes, style, &out);
-    for (int i = 0; i < count; i++) {
-        bool has_more = answers[i].notes.count > 0 || answers[i].eval || answers[i].tta;
-        if (count > 1 && has_more) {
-            show_text(&out, style, SHOW_STRONG, show_gpu_name(answers[i].card.gpu.name));
-            buf_add(&out, STR(":\n"));
-        }
-        if (count == 1)
-            answer_quiet_notes(q->arena, &answers[i].notes, style, &out);
+    for (int i = 0; i < s->count; i++) {
+        const struct answer *x = &s->answers[i];
+        if (x->notes.count > 0 || x->eval || x->tta) add_gpu(x, s->count, style, &out);
+        if (s->count == 1)
+            answer_quiet_notes(q->arena, &x->notes, style, &out);
         else
-            answer_notes(&answers[i].notes, style, &out);
-        if (answers[i].eval) answer_eval_show(q->arena, answers[i].eval, style, &out);
-        if (answers[i].tta) answer_tta_show(q->arena, answers[i].tta, style, &out);
+            answer_notes(&x->notes, style, &out);
+        if (x->eval) answer_eval_show(q->arena, x->eval, style, &out);
+        if (x->tta) answer_tta_show(q->arena, x->tta, style, &out);
     }
     show_prose_lines(&out, style, buf_str(report));
     out_buf(stdout, &out);
@@ -198,6 +209,10 @@ static const char *why_unwritten(const struct question *q, const struct choice_o
     if (o->test_only) return "not_asked";
     if (!q->has_config) return "no_config";
     if (is_yes(answer)) return NULL;
+    if (answer->fits) {
+        if (o->save_config) buf_add(report, STR("not written: no type of views meets it\n"));
+        return "tta_not_met";
+    }
     if (answer_verdict(answer) != ANSWER_TIGHT) {
         if (o->save_config) buf_add(report, STR("not written: it does not fit\n"));
         return "does_not_fit";
@@ -371,16 +386,18 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
     }
     if (rc < 0) return question_failed(&q, rc);
     assert(answers && cards.count > 0);
-    struct answer *decisive = tightest(answers, cards.count);
+    struct answer *decisive = answer_leading(&q, answers, cards.count, is_ours);
     struct answer_write_options write = choice_write_options(o);
     if (o->share) rc = share(&q, o, answers, cards.count, is_ours && q.has_config, why);
     if (rc == 0 && o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
-    for (ptrdiff_t i = 0; i < cards.count; i++) answers[i].not_written = "another_gpu_decides";
+    for (ptrdiff_t i = 0; i < cards.count; i++)
+        answers[i].not_written = is_ours ? "another_gpu_decides" : "gpu_not_named";
     decisive->not_written = is_ours ? why_unwritten(&q, o, decisive, &report) : "gpu_not_named";
     if (rc == 0 && !decisive->not_written) rc = write_answer(&q, decisive, &write, &report, why);
     // The answer is shown also when it could not be written: it was asked for.
     if (!o->q.base.json)
-        show(&q, answers, (int)cards.count, is_ours && q.has_config, o, &report);
+        show(&q, &(struct several){answers, decisive, (int)cards.count, is_ours},
+             is_ours && q.has_config, o, &report);
     else if (answer_print_json(&q, answers, (int)cards.count, why) < 0)
         return FAIL_BUG;
     return rc < 0    ? rc

@@ -334,6 +334,16 @@ static void keep_effective(struct finding *f) {
         f->each = own.effective / own.ranks;
 }
 
+// Nothing that is looked for changes that, whatever the memory.
+static int no_split(const struct finding *f, const char *what, struct fail *why) {
+    const struct question *q = f->q;
+    struct str over = {0};
+    if (q->plan.ranks > 1) over = str_format(q->arena, " x %lld", (long long)q->plan.ranks);
+    fail_set(why, FAIL_INPUT, "--find %s: batch %lld%.*s does not divide the effective batch %lld",
+             what, (long long)f->batch, STR_ARG(over), (long long)q->effective);
+    return fail_hint(why, "--effective-batch-size N says another one, --free-batch keeps none");
+}
+
 int choice_find(struct question *q, const char *what, const struct question_gpus *cards,
                 struct fail *why) {
     if (!what) return 0;
@@ -343,7 +353,10 @@ int choice_find(struct question *q, const char *what, const struct question_gpus
         return fail_set(why, FAIL_INPUT, "--find lora: %.*s trains no LoRA", STR_ARG(q->path));
     struct finding f = {q, cards, finds[found].set, q->plan.batch > 0 ? q->plan.batch : least};
     q->range = (struct plan_range){f.batch, f.batch, 1, q->plan.batch};
-    if (finds[found].set == set_gpus) keep_effective(&f);
+    if (finds[found].set == set_gpus)
+        keep_effective(&f);
+    else if (!divides(&f, q->plan.ranks))
+        return no_split(&f, what, why);
     int rc = finds[found].find(&f, why);
     if (rc == 0 && q->has_config)
         question_say(q,

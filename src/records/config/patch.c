@@ -236,8 +236,10 @@ static int patch_one(struct patch *p, const struct config_edit *e) {
     int status = config_path_parse(p->arena, e->path, &steps, p->why);
     if (status) return status;
     const enum config_type type = config_patch_wanted(e).type;
-    if (!e->children &&
-        (!str_is_made_of(e->value, "_.+-/") || type == CONFIG_NULL || type == CONFIG_SPECIAL)) {
+    const bool may_be = e->is_text ? config_scalar_is_text(e->value)
+                                   : str_is_made_of(e->value, "_.+-/") && type != CONFIG_NULL &&
+                                         type != CONFIG_SPECIAL;
+    if (!e->children && !may_be) {
         return fail_set(p->why, FAIL_USAGE, "'%.*s' is not a value that can be written",
                         STR_ARG(e->value));
     }

@@ -35,7 +35,7 @@ struct scalar config_patch_wanted(const struct config_edit *e) {
 struct str config_patch_quoted(struct patch *p, const struct config_edit *e, struct str text) {
     const bool is_text = config_patch_wanted(e).type == CONFIG_TEXT;
     const bool json = p->config->format == CONFIG_JSON;
-    if (is_text && (json || config_scalar_plain(text).type != CONFIG_TEXT)) {
+    if (is_text && (json || config_scalar_needs_quotes(text))) {
         return str_format(p->arena, "\"%.*s\"", STR_ARG(text));
     }
     return text;

@@ -99,6 +99,10 @@ static int entry_edits(struct arena *a, const struct config_card *card, struct c
 
 static int check_names(const struct config_card *cards, int count, struct fail *why) {
     for (int i = 0; i < count; i++) {
+        const struct str model = cards[i].model;
+        if (model.len > 0 && !config_scalar_is_text(model))
+            return fail_set(why, FAIL_USAGE, "'%.*s' is not a value that can be written",
+                            STR_ARG(model));
         if (config_scalar_is_key(cards[i].card)) continue;
         return fail_set(why, FAIL_USAGE, "'%.*s' is not a valid name for an entry of %s",
                         STR_ARG(cards[i].card), map_name);
@@ -107,7 +111,7 @@ static int check_names(const struct config_card *cards, int count, struct fail *
 }
 
 static struct str plain_or_quoted(struct arena *a, const struct config_edit *e) {
-    if (!e->is_text || config_scalar_plain(e->value).type == CONFIG_TEXT) return e->value;
+    if (!e->is_text || !config_scalar_needs_quotes(e->value)) return e->value;
     return str_format(a, "\"%.*s\"", STR_ARG(e->value));
 }
 

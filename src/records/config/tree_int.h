@@ -156,6 +156,10 @@ struct str config_scalar_spell(struct arena *a, struct scalar old, struct str ol
                                struct str value);
 // A key of letters, digits, _ and - that needs no quotes and is no number, boolean or null.
 bool config_scalar_is_key(struct str text);
+// Whether a text may be written as a value: one line without quotes, backslashes and control bytes;
+// and whether it needs quotes, as it would mean something else without.
+bool config_scalar_is_text(struct str text);
+bool config_scalar_needs_quotes(struct str text);
 bool config_node_is_template(const struct config_node *n);
 
 // --- path.c: where a key is ----------------------------------------------------------------------

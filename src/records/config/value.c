@@ -132,6 +132,20 @@ bool config_scalar_is_key(struct str text) {
            config_scalar_plain(text).type == CONFIG_TEXT;
 }
 
+bool config_scalar_is_text(struct str text) {
+    for (ptrdiff_t i = 0; i < text.len; i++) {
+        const unsigned char c = (unsigned char)text.p[i];
+        if (c < ' ' || c == 0x7f || c == '"' || c == '\'' || c == '\\') return false;
+    }
+    return text.len > 0;
+}
+
+// "timm:resnet50" needs none; "a: b", "a #b" and "-" do.
+bool config_scalar_needs_quotes(struct str text) {
+    return !str_is_made_of(text, "_.+-/:") || str_ends(text, STR(":")) || text.p[0] == '-' ||
+           text.p[0] == ':' || config_scalar_plain(text).type != CONFIG_TEXT;
+}
+
 static bool is_multi_line(const struct config *c, const struct config_node *n) {
     if (n->kind != NODE_SCALAR || n->begin < 0) return false;
     struct str raw = str_slice(c->text, n->begin, n->end);

@@ -94,7 +94,9 @@ int check_matrix(struct check *c, struct fail *why);
 
 struct matrix_cell {
     bool is_known;
-    struct str why; // not known
+    bool is_counted; // known, and of the training that is asked for (answer_is_counted)
+    struct str why;  // not known, or not counted: what the GPU lacks, what is not modelled
+    struct answer_word word; // as fit would say it; of a known one
     struct answer answer;
 };
 

@@ -21,16 +21,15 @@ static const char *verdict(const struct matrix_cell *cell) {
 static void show_cell(const struct matrix *m, struct show_table *t,
                       const struct matrix_cell *cell) {
     const struct answer *x = &cell->answer;
-    enum answer_verdict is = cell->is_known ? answer_verdict(x) : ANSWER_NOT;
-    enum show_tone tone = answer_verdict_tone(is);
+    const struct answer_word *word = &cell->word;
     if (!cell->is_known)
         show_table_unknown(t);
-    else if (m->at_batch || !x->fits)
-        show_table_cell(t, tone, str_of(answer_verdict_name(is)));
-    else if (is == ANSWER_FITS)
-        show_table_format(t, tone, "%lld", (long long)x->plan.batch);
+    else if (m->at_batch || !x->fits || !cell->is_counted)
+        show_table_cell(t, word->tone, str_of(word->name));
+    else if (answer_verdict(x) == ANSWER_FITS)
+        show_table_format(t, word->tone, "%lld", (long long)x->plan.batch);
     else
-        show_table_format(t, tone, "%lld %s", (long long)x->plan.batch, answer_verdict_name(is));
+        show_table_format(t, word->tone, "%lld %s", (long long)x->plan.batch, word->name);
 }
 
 // Of the first cell that is known: it is the same for all GPUs.
@@ -94,6 +93,17 @@ static void note_stand_ins(const struct matrix *m, struct str_list *notes) {
     }
 }
 
+// Why a cell has no figure; what is not modelled is said of all.
+static void note_cell(const struct matrix *m, const struct matrix_cell *cell, const struct gpu *gpu,
+                      struct str_list *notes) {
+    struct arena *a = m->check->arena;
+    const struct str name = show_gpu_name(gpu->name);
+    struct str text = cell->why;
+    if (text.len == 0 || str_starts(text, STR(QUESTION_NOT_MODELLED))) return;
+    if (cell->is_known) text = str_format(a, "%.*s: %.*s", STR_ARG(name), STR_ARG(text));
+    str_list_add_new(a, notes, text);
+}
+
 // What the rows have in common, and why cells are empty, once.
 static void collect_notes(const struct matrix *m, struct str_list *notes) {
     struct question *q = &m->check->question;
@@ -105,7 +115,7 @@ static void collect_notes(const struct matrix *m, struct str_list *notes) {
         STR_ARG(q->plan.optimizer.len ? q->plan.optimizer : STR("adamw, or the tape's own")));
     for (ptrdiff_t i = 0; i < m->row_count * m->cards.count; i++) {
         const struct matrix_cell *cell = &m->cells[i];
-        if (!cell->is_known) str_list_add_new(q->arena, notes, cell->why);
+        note_cell(m, cell, &m->cards.items[i % m->cards.count].gpu, notes);
         is_of_bf16 |= cell->is_known && cell->answer.plan.precision == PLAN_BF16;
     }
     if (is_of_bf16 && !q->has_config && !q->precision_fixed)
@@ -123,8 +133,8 @@ static json_t *cell_json(const struct matrix *m, ptrdiff_t row, ptrdiff_t column
     const struct matrix_cell *cell = &m->cells[row * m->cards.count + column];
     const struct answer *x = &cell->answer;
     const struct gpu *gpu = &m->cards.items[column].gpu;
-    bool fits = cell->is_known && x->fits;
-    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "model",
+    bool fits = cell->is_known && x->fits && cell->is_counted;
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "model",
                      json_text(m->rows[row].model), "use", check_matrix_use_name(m->rows[row].use),
                      "image_size", json_size(cell->is_known ? x->plan.image_size : 0),
                      "sequence_length", json_size(cell->is_known ? x->plan.sequence_length : 0),
@@ -133,6 +143,7 @@ static json_t *cell_json(const struct matrix *m, ptrdiff_t row, ptrdiff_t column
                      json_text(str_of(verdict(cell))), "precision",
                      cell->is_known ? json_string(plan_precision_name(x->plan.precision))
                                     : json_null(),
+                     "counted", cell->is_known ? json_boolean(cell->is_counted) : json_null(),
                      "reason", json_text(cell->why));
 }
 
@@ -176,7 +187,9 @@ static void csv_size(struct buf *b, int64_t size) {
 
 static struct str csv_text(const struct matrix *m) {
     struct buf b = buf_new(m->check->arena);
-    buf_add(&b, STR("model,card,batch_size,verdict,precision,use,image_size,sequence_length\n"));
+    buf_add(
+        &b,
+        STR("model,card,batch_size,verdict,precision,use,image_size,sequence_length,counted\n"));
     for (ptrdiff_t i = 0; i < m->row_count * m->cards.count; i++) {
         const struct matrix_cell *cell = &m->cells[i];
         const struct answer *x = &cell->answer;
@@ -185,14 +198,15 @@ static struct str csv_text(const struct matrix *m) {
         buf_byte(&b, ',');
         clean_csv(&b, m->cards.items[i % m->cards.count].gpu.key);
         buf_byte(&b, ',');
-        if (cell->is_known && x->fits) buf_format(&b, "%lld", (long long)x->plan.batch);
+        if (cell->is_known && x->fits && cell->is_counted)
+            buf_format(&b, "%lld", (long long)x->plan.batch);
         buf_format(&b, ",%s,%s,%s,", cell->is_known ? verdict(cell) : "",
                    cell->is_known ? plan_precision_name(x->plan.precision) : "",
                    check_matrix_use_name(row->use));
         csv_size(&b, cell->is_known ? x->plan.image_size : 0);
         buf_byte(&b, ',');
         csv_size(&b, cell->is_known ? x->plan.sequence_length : 0);
-        buf_byte(&b, '\n');
+        buf_format(&b, ",%s\n", !cell->is_known ? "" : cell->is_counted ? "true" : "false");
     }
     return buf_str(&b);
 }

@@ -164,6 +164,13 @@ static void set_size(struct question *q, int64_t size) {
         q->plan.sequence_length = size;
 }
 
+// While the question is still that of the row.
+static void judge(struct question *q, struct matrix_cell *cell) {
+    cell->word = answer_word(q, &cell->answer);
+    cell->is_counted = answer_is_counted(q, &cell->answer);
+    if (!cell->is_counted) cell->why = answer_why_not_counted(q, &cell->answer);
+}
+
 static void ask_row(struct matrix *m, ptrdiff_t row) {
     struct question *q = &m->check->question;
     const struct matrix_row *r = &m->rows[row];
@@ -181,7 +188,10 @@ static void ask_row(struct matrix *m, ptrdiff_t row) {
         struct fail why = {0};
         q->plan = sized;
         cell->is_known = r->use->ask(m, q, &m->cards.items[j], &cell->answer, &why) == 0;
-        if (!cell->is_known) cell->why = str_copy(q->arena, str_of(why.message));
+        if (cell->is_known)
+            judge(q, cell);
+        else
+            cell->why = str_copy(q->arena, str_of(why.message));
     }
     q->plan = asked;
     q->precision_is_open = is_open;

@@ -212,13 +212,16 @@ static void add_batch(const struct check *c, struct show_table *t, const struct 
         return;
     }
     const struct answer_memory m = answer_memory(x);
-    reason =
-        str_format(c->arena, "%.*s in %s: %s, %.*s", STR_ARG(x->plan.model),
-                   plan_precision_name(x->plan.precision), answer_verdict_name(answer_verdict(x)),
-                   STR_ARG(answer_memory_text(c->arena, &m)));
-    add_setting(t, "batch size", x->fits ? number(c->arena, x->plan.batch) : STR("none fits"),
+    reason = str_format(c->arena, "%.*s in %s: %s, %.*s", STR_ARG(x->plan.model),
+                        plan_precision_name(x->plan.precision), answer_word(&c->question, x).name,
+                        STR_ARG(answer_memory_text(c->arena, &m)));
+    const bool is_yes = answer_is_yes(&c->question, x);
+    add_setting(t, "batch size",
+                is_yes    ? number(c->arena, x->plan.batch)
+                : x->fits ? STR("not known")
+                          : STR("none fits"),
                 config_says(c, CONFIG_BATCH), reason.p);
-    if (x->fits && c->question.effective > 0) {
+    if (is_yes && c->question.effective > 0) {
         add_setting(
             t, "accumulation", number(c->arena, x->plan.accumulation),
             config_says(c, CONFIG_ACCUMULATION),
@@ -371,7 +374,7 @@ static int index_of(const struct check *c, int card) {
 
 static json_t *advice_json(const struct check *c, const struct check_advice *d) {
     const struct answer *x = d->has_answer ? &d->answer : NULL;
-    bool fits = x && x->fits;
+    bool fits = x && answer_is_yes(&c->question, x);
     return json_pack(
         "{s:s, s:o, s:o, s:o, s:b, s:o, s:b, s:b, s:b, s:b, s:o, s:o, s:o, s:o}", "device",
         d->card < 0 ? "cpu" : "cuda", "card", json_count(index_of(c, d->card)), "name",

@@ -26,20 +26,26 @@ static struct str uri_of(struct arena *a, struct str path) {
     return buf_str(&uri);
 }
 
+// By the verdict; of a row that passes, the one without any. SARIF's rules and JUnit's types
+// (doc/gate.md).
 static const struct {
-    const char *id, *level, *says;
+    const char *verdict, *id, *level, *says;
 } rules[] = {
-    {"does-not-fit", "error", "The training needs more memory than the GPU has."},
-    {"too-tight", "error", "The training runs, but leaves less memory free than it must."},
-    {"not-judged", "warning", "The config could not be judged; the gate does not pass it."},
-    {"not-as-locked", "error", "The memory is not what batchfit.lock expects."},
+    {"DOES NOT FIT", "does-not-fit", "error", "The training needs more memory than the GPU has."},
+    {"TOO TIGHT", "too-tight", "error",
+     "The training runs, but leaves less memory free than it must."},
+    {"NOT JUDGED", "not-judged", "warning",
+     "The config could not be judged; the gate does not pass it."},
+    {NULL, "not-as-locked", "error", "The memory is not what batchfit.lock expects."},
+    {"DOES NOT RUN", "does-not-run", "error",
+     "The training stops on this GPU, whatever the memory: it lacks what the config asks for."},
 };
-enum { RULES = sizeof rules / sizeof *rules };
+enum { RULES = sizeof rules / sizeof *rules, NOT_AS_LOCKED = 3 };
 
 static int rule_of(const struct fit_check_row *row) {
-    if (row->state == FIT_CHECK_UNJUDGED) return 2;
-    if (row->state == FIT_CHECK_PASSES) return 3;
-    return strcmp(row->verdict, "TOO TIGHT") == 0;
+    for (int i = 0; i < RULES; i++)
+        if (rules[i].verdict && strcmp(rules[i].verdict, row->verdict) == 0) return i;
+    return NOT_AS_LOCKED;
 }
 
 // "DOES NOT FIT on RTX 3060: 13 of 11.8 GiB expected. …"

@@ -14,6 +14,10 @@ enum { TOO_TIGHT = 2, DOES_NOT_RUN = 4, NOT_JUDGED };
 const char *const fit_check_verdicts[] = {
     "FITS", "FITS TIGHTLY", "TOO TIGHT", "DOES NOT FIT", "DOES NOT RUN", "NOT JUDGED", NULL};
 
+bool fit_check_stops(const struct fit_check_row *row) {
+    return row->verdict == fit_check_verdicts[DOES_NOT_RUN];
+}
+
 const struct fit_check_known *fit_check_find(const struct fit_check_list *list, struct str config,
                                              struct str key) {
     for (ptrdiff_t i = 0; i < list->count; i++) {
@@ -160,18 +164,18 @@ bool fit_check_is_unjudged(struct question *q, const struct question_options *as
 }
 
 // What the GPU has not stops the training; scores of attention that nobody counts may not fit.
-static void set_lacking(const struct question *q, const struct answer *answer,
+static void set_lacking(const struct question *q, struct answer *answer,
                         struct fit_check_row *row) {
-    const struct str lacks = answer_lacks(q, answer, NULL);
-    ptrdiff_t i = 0;
-    if (lacks.len > 0) {
-        row->state = FIT_CHECK_FAILS;
-        row->verdict = fit_check_verdicts[DOES_NOT_RUN];
-        row->reason = lacks;
+    const struct str lacking = answer_lacking(q, answer);
+    if (answer_lacks(q, answer, NULL).len == 0) {
+        unjudged(row, lacking, STR("in fp16, or on another GPU"));
         return;
     }
-    while (!str_starts(answer->notes.items[i], STR(FORECAST_NO_SCORES))) i++;
-    unjudged(row, answer->notes.items[i], STR("in fp16, or on another GPU"));
+    row->state = FIT_CHECK_FAILS;
+    row->verdict = fit_check_verdicts[DOES_NOT_RUN];
+    row->reason = lacking;
+    row->hint = (struct str){0};
+    row->answer = answer;
 }
 
 int fit_check_judge(struct question *q, const struct question_options *asked,
@@ -197,7 +201,7 @@ int fit_check_judge(struct question *q, const struct question_options *asked,
     if (open)
         unjudged(row, str_format(q->arena, "it does not say the %s", open->what),
                  str_format(q->arena, "%s N says it", open->option));
-    else if (gate_passes(answer) && !answer_has_all(q, answer))
+    else if (answer_verdict(answer) != ANSWER_NOT && !answer_has_all(q, answer))
         set_lacking(q, answer, row);
     else if (bounded_by(answer).len > 0)
         unjudged(row, bounded_by(answer),

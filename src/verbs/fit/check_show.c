@@ -114,12 +114,13 @@ static void table(const struct fit_check *c, struct show_style style, struct buf
 
 // How to look further is said once, not of each.
 static void add_faults(const struct fit_check *c, struct show_style style, struct buf *out) {
-    bool is_first = true;
+    bool is_first = true, is_explained = false;
     for (ptrdiff_t i = 0; i < c->count; i++) {
         struct fit_check_row row = c->rows[i];
         if (!fit_check_is_loud(&row)) continue;
         if (is_first) buf_byte(out, '\n');
         is_first = false;
+        is_explained |= row.state == FIT_CHECK_FAILS && row.hint.len > 0;
         if (row.state == FIT_CHECK_FAILS) row.hint = (struct str){0};
         struct buf text = buf_shown(c->arena);
         buf_format(&text, "%.*s", STR_ARG(row.config));
@@ -127,7 +128,7 @@ static void add_faults(const struct fit_check *c, struct show_style style, struc
         buf_format(&text, ": %.*s", STR_ARG(fit_check_words(c->arena, &row)));
         show_prose(out, style, tone_of(&row), buf_str(&text), 0, 2);
     }
-    if (c->failed > 0)
+    if (is_explained)
         show_prose(out, style, SHOW_DIM,
                    STR("batchfit explain --config FILE --gpu NAME says where the bytes go and what "
                        "would fit"),

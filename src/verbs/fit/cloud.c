@@ -7,6 +7,7 @@
 #include "job/question/question.h"
 #include "view/show/show.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -143,17 +144,23 @@ static const struct fit_cloud_row *smallest(const struct fit_cloud *c) {
     return NULL;
 }
 
+// Whether it is the memory that keeps the config from it.
+static bool is_too_small(const struct fit_cloud_row *row) {
+    return !row->fits && !fit_check_stops(&row->as_is);
+}
+
 // Without --gpus they are many: the largest says it.
 static struct str too_small(const struct fit_cloud *c) {
     struct buf names = buf_new(c->q->arena);
-    if (!c->is_named && c->floor > 0) {
-        const struct gpu *largest = &c->rows[c->floor - 1].card.gpu;
-        buf_format(&names, "%td, up to the %.*s", c->floor, STR_ARG(show_gpu_name(largest->name)));
+    struct str last = {0};
+    ptrdiff_t count = 0;
+    for (ptrdiff_t i = 0; i < (c->is_named ? c->count : c->floor); i++) {
+        if (!is_too_small(&c->rows[i])) continue;
+        count++;
+        last = show_gpu_name(c->rows[i].card.gpu.name);
+        if (c->is_named) buf_join(&names, ", ", last);
     }
-    for (ptrdiff_t i = 0; c->is_named && i < c->count; i++) {
-        if (c->rows[i].fits) continue;
-        buf_join(&names, ", ", show_gpu_name(c->rows[i].card.gpu.name));
-    }
+    if (!c->is_named && count > 0) buf_format(&names, "%td, up to the %.*s", count, STR_ARG(last));
     return buf_str(&names);
 }
 
@@ -161,6 +168,18 @@ static void add_comment(struct str text, struct buf *out) {
     while (text.len > 0) {
         struct str line = str_line(&text);
         buf_format(out, "# %.*s\n", STR_ARG(line));
+    }
+}
+
+// What it would stop on, whatever the memory, and why.
+static void add_stopping(struct fit_cloud *c, struct buf *out) {
+    for (ptrdiff_t i = 0; i < c->count; i++) {
+        const struct fit_cloud_row *row = &c->rows[i];
+        if (!fit_check_stops(&row->as_is)) continue;
+        add_comment(str_format(c->q->arena, "it would stop: %.*s: %.*s",
+                               STR_ARG(show_gpu_name(row->card.gpu.name)),
+                               STR_ARG(row->as_is.reason)),
+                    out);
     }
 }
 
@@ -180,6 +199,7 @@ static void show(struct fit_cloud *c, const struct fit_cloud_engine *engine, jso
                            c->is_named ? c->fitting : c->count - c->floor),
                 &out);
     if (small.len > 0) add_comment(str_format(a, "too small: %.*s", STR_ARG(small)), &out);
+    add_stopping(c, &out);
     add_notes(c, &c->q->notes, &out);
     add_notes(c, &least->as_is.notes, &out);
     add_notes(c, &c->notes, &out);
@@ -192,13 +212,15 @@ static void show_none(struct fit_cloud *c, struct answer *answer) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(c->q->arena);
     answer_verdict_show(c->q, answer, false, style, &out);
+    answer_loud_notes(&answer->notes, style, &out);
     show_prose(&out, style, SHOW_BAD,
                str_format(c->q->arena,
                           "none of %td NVIDIA GPUs holds it as it stands; above, the largest",
                           c->count),
                0, 2);
     buf_byte(&out, '\n');
-    answer_breakdown_remedies(c->q, answer, style, &out);
+    // What would make another training fit says nothing of this one.
+    if (answer_is_counted(c->q, answer)) answer_breakdown_remedies(c->q, answer, style, &out);
     answer_quiet_notes(c->q->arena, &c->q->notes, style, &out);
     out_buf(stdout, &out);
 }
@@ -208,11 +230,12 @@ static json_t *rows_json(const struct fit_cloud *c) {
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct fit_cloud_row *row = &c->rows[i];
         json_array_append_new(
-            list, json_pack("{s:o, s:o, s:I, s:o, s:s, s:b}", "name", json_text(row->card.gpu.name),
-                            "key", json_text(row->card.gpu.key), "total_bytes",
-                            (json_int_t)row->card.gpu.total_bytes, "expected_bytes",
-                            json_size(row->as_is.memory.expected_bytes), "verdict",
-                            row->as_is.verdict, "fits", row->fits));
+            list,
+            json_pack("{s:o, s:o, s:I, s:o, s:s, s:b, s:o}", "name", json_text(row->card.gpu.name),
+                      "key", json_text(row->card.gpu.key), "total_bytes",
+                      (json_int_t)row->card.gpu.total_bytes, "expected_bytes",
+                      json_size(row->as_is.memory.expected_bytes), "verdict", row->as_is.verdict,
+                      "fits", row->fits, "reason", json_text(row->as_is.reason)));
     }
     return list;
 }
@@ -232,11 +255,13 @@ static int answer_it(struct fit_cloud *c, const struct fit_cloud_engine *engine,
     const struct fit_check_row *row = &(least ? least : &c->rows[c->count - 1])->as_is;
     struct answer *answer = row->answer;
     json_t *spec = NULL;
-    if (!answer) return fit_check_fail(c->q, row, why); // it would not run on the largest
+    assert(answer);
     int rc = least ? engine->spec(c, &spec, why) : answer_ways(c->q, answer, why);
     if (rc < 0) return rc;
     if (least && !spec) return fail_set(why, FAIL_BUG, "the answer could not be built");
-    answer->not_written = least ? "not_asked" : "does_not_fit";
+    answer->not_written = least                  ? "not_asked"
+                          : fit_check_stops(row) ? "not_modelled"
+                                                 : "does_not_fit";
     if (c->options->o.q.base.json)
         rc = print_json(c, engine, answer, spec, why);
     else if (least)

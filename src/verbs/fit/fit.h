@@ -101,6 +101,9 @@ bool fit_check_is_unjudged(struct question *q, const struct question_options *as
 int fit_check_judge(struct question *q, const struct question_options *asked,
                     const struct forecast_card *card, struct fit_check_row *row, struct fail *why);
 
+// The training would stop there for another reason than memory: the GPU lacks what it asks for.
+bool fit_check_stops(const struct fit_check_row *row);
+
 // A question of all GPUs needs its batch: where the config says none, but the effective one is
 // known, it is all of it.
 int fit_check_find_batch(struct question *q, struct fail *why);

@@ -95,7 +95,7 @@ static int by_memory(const void *left, const void *right) {
 }
 
 static void open_rows(struct fit_slurm *s) {
-    int64_t ranks = s->q->plan.ranks > 0 ? s->q->plan.ranks : 1;
+    const int64_t gpus = plan_devices(&s->q->plan);
     s->rows = arena_new(s->q->arena, struct fit_slurm_row, s->cluster.count);
     for (ptrdiff_t i = 0; i < s->cluster.count; i++) {
         struct fit_slurm_row *row = &s->rows[s->count++];
@@ -106,11 +106,11 @@ static void open_rows(struct fit_slurm *s) {
                                                         : "UNKNOWN";
         if (row->type->partitions.count == 0)
             row->reason = STR("every node is down, drained or reserved");
-        else if (ranks > 1 && row->is_slice)
+        else if (gpus > 1 && row->is_slice)
             row->reason = STR("slices of a GPU do not train together: NCCL has no link between "
                               "them");
-        else if (!slurm_place(s->q->arena, row->type, ranks, &row->place))
-            row->reason = str_format(s->q->arena, "not %lld GPUs at once", (long long)ranks);
+        else if (!slurm_place(s->q->arena, row->type, gpus, &row->place))
+            row->reason = str_format(s->q->arena, "not %lld GPUs at once", (long long)gpus);
         if (row->reason.len == 0 && row->is_least) say_least(s->q, row);
     }
     qsort(s->rows, (size_t)s->count, sizeof *s->rows, by_memory);
@@ -167,10 +167,11 @@ static int judge_changed(struct fit_slurm *s, struct fail *why) {
         rc = answer_choose(s->q, &row->card, changed, why);
         if (rc < 0) break;
         row->answer = s->answer = changed;
-        row->verdict = answer_verdict_name(answer_verdict(changed));
-        row->fits = changed->fits && answer_is_counted(s->q, changed);
+        row->verdict = answer_word(s->q, changed).name;
+        row->fits = answer_is_yes(s->q, changed);
+        if (row->fits || !answer_is_counted(s->q, changed))
+            row->reason = answer_why_not_counted(s->q, changed);
         if (!row->fits) continue;
-        row->reason = (struct str){0};
         if (!s->chosen || kept_batch(s, row) > kept_batch(s, s->chosen)) s->chosen = row;
     }
     return rc;
@@ -234,7 +235,9 @@ static int finish(struct fit_slurm *s, struct buf *report, struct fail *why) {
     const char *script = s->options->s.exec;
     int rc = 0;
     if (!s->chosen) {
-        if (s->answer) s->answer->not_written = "does_not_fit";
+        if (s->answer)
+            s->answer->not_written =
+                answer_is_counted(s->q, s->answer) ? "does_not_fit" : "not_modelled";
         return FAIL_NO;
     }
     add_words(s);

@@ -15,12 +15,15 @@ static const struct gpu_price *price_of(const struct gpu_prices *prices,
     return row->card.gpu.key.len > 0 ? gpu_price_least(prices, row->card.gpu.key, NULL) : NULL;
 }
 
-// The speed is one GPU's, and so is the price: several cost as much for each sample.
+// The speed is a rank's, and the price a GPU's: more ranks cost as much for each sample, a rank of
+// several GPUs as many times as much.
 static void price_row(const struct gpu_prices *prices, struct fit_slurm_row *row) {
     const struct speed *s = &row->answer->speed;
     row->price = price_of(prices, row);
     if (!row->price || !s->row) return;
-    double usd = row->price->usd_per_hour;
+    const struct plan *p = &row->answer->plan;
+    double split = (double)plan_devices(p) / (double)(p->ranks > 1 ? p->ranks : 1);
+    double usd = row->price->usd_per_hour * split;
     row->usd = gpu_cost_per_million(usd, 1, s->samples_per_s);
     row->usd_low = gpu_cost_per_million(usd, 1, s->high);
     row->usd_high = gpu_cost_per_million(usd, 1, s->low);

@@ -110,11 +110,12 @@ static void table(const struct fit_slurm *s, struct show_style style, struct buf
     show_table_text(&t, style, out);
 }
 
-// Why a type could not be judged; that one is too small, the table says.
+// Why a type could not be judged, or the training would stop there; that one is too small, the
+// table says.
 static void add_reasons(const struct fit_slurm *s, struct show_style style, struct buf *out) {
     for (ptrdiff_t i = 0; i < s->count; i++) {
         const struct fit_slurm_row *row = &s->rows[i];
-        bool is_small = row->as_is.state == FIT_CHECK_FAILS && row->as_is.memory.expected_bytes > 0;
+        bool is_small = row->answer && answer_is_counted(s->q, row->answer);
         if (row->reason.len == 0 || (is_small && row->place.gpus > 0)) continue;
         show_prose(out, style, SHOW_WARN,
                    str_format(s->q->arena, "%.*s: %.*s", STR_ARG(type_name(row->type)),
@@ -131,6 +132,7 @@ void fit_slurm_show(struct fit_slurm *s, const struct buf *report) {
     if (s->answer) {
         answer_verdict_show(q, s->answer, changes, style, &out);
         answer_loud_notes(&q->notes, style, &out);
+        answer_loud_notes(&s->answer->notes, style, &out);
     }
     if (s->chosen) {
         show_prose(&out, style, SHOW_PLAIN, why_this(s), 0, 2);
@@ -145,7 +147,8 @@ void fit_slurm_show(struct fit_slurm *s, const struct buf *report) {
     }
     table(s, style, &out);
     buf_byte(&out, '\n');
-    if (!s->chosen && s->answer) {
+    // What would make another training fit says nothing of this one.
+    if (!s->chosen && s->answer && answer_is_counted(q, s->answer)) {
         answer_breakdown_remedies(q, s->answer, style, &out);
         buf_byte(&out, '\n');
     }

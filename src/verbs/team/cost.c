@@ -91,8 +91,8 @@ static struct team_cost_figure times(struct team_cost_figure f, double factor) {
 }
 
 // At its power limit all the time.
-static double kwh_of(const struct gpu *gpu, int64_t ranks, double hours) {
-    return gpu->tdp_watts * (double)ranks * hours / 1000;
+static double kwh_of(const struct gpu *gpu, int64_t devices, double hours) {
+    return gpu->tdp_watts * (double)devices * hours / 1000;
 }
 
 static enum team_cost_end end_of(const struct team_cost *c, struct team_cost_figure hours) {
@@ -104,28 +104,26 @@ static void price_row(const struct team_cost *c, const struct team_cost_options 
                       struct team_cost_row *row) {
     const struct speed *s = &row->answer.speed;
     const struct gpu *gpu = &row->answer.card.gpu;
-    int64_t ranks = row->answer.plan.ranks;
+    // Samples are a rank's, which may be several GPUs; price and power are a GPU's.
+    int64_t ranks = row->answer.plan.ranks, devices = plan_devices(&row->answer.plan);
     double usd_per_hour = NAN;
     row->hours = row->usd = (struct team_cost_figure){NAN, NAN, NAN};
-    if (row->answer.fits && s->row) {
+    if (row->holds && s->row) {
         row->hours =
             (struct team_cost_figure){hours_at(c, s->samples_per_s, ranks),
                                       hours_at(c, s->high, ranks), hours_at(c, s->low, ranks)};
     }
     row->price = gpu_price_least(&c->prices, gpu->key, o->provider);
     row->is_electricity = !row->price && !isnan(o->electricity);
-    if (row->price) usd_per_hour = row->price->usd_per_hour * c->spot_share * (double)ranks;
-    if (row->is_electricity) usd_per_hour = kwh_of(gpu, ranks, 1) * o->electricity;
+    if (row->price) usd_per_hour = row->price->usd_per_hour * c->spot_share * (double)devices;
+    if (row->is_electricity) usd_per_hour = kwh_of(gpu, devices, 1) * o->electricity;
     row->usd = times(row->hours, usd_per_hour);
-    row->kwh = kwh_of(gpu, ranks, row->hours.expected);
-    row->end = row->answer.fits ? end_of(c, row->hours) : TEAM_COST_LATE;
+    row->kwh = kwh_of(gpu, devices, row->hours.expected);
+    row->end = row->holds ? end_of(c, row->hours) : TEAM_COST_LATE;
 }
 
 static int class_of(const struct team_cost_row *row) {
-    return !isnan(row->usd.expected)     ? 0
-           : !isnan(row->hours.expected) ? 1
-           : row->answer.fits            ? 2
-                                         : 3;
+    return !isnan(row->usd.expected) ? 0 : !isnan(row->hours.expected) ? 1 : row->holds ? 2 : 3;
 }
 
 static int in_order(const void *left, const void *right) {
@@ -155,6 +153,7 @@ int team_cost_judge(struct team_cost *c, const struct team_cost_options *o,
         struct team_cost_row *row = &c->rows[c->count++];
         int rc = answer_choose(q, &cards->items[i], &row->answer, why);
         if (rc < 0) return rc;
+        row->holds = answer_is_yes(q, &row->answer);
         price_row(c, o, row);
     }
     if (c->count > 0) qsort(c->rows, (size_t)c->count, sizeof *c->rows, in_order);

@@ -56,14 +56,16 @@ static struct str payee(const struct team_cost_row *row) {
 
 static struct str none_text(const struct team_cost *c) {
     const struct team_cost_row *fastest = NULL;
-    bool fits = false;
+    bool fits = false, is_counted = false;
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct team_cost_row *row = &c->rows[i];
-        fits |= row->answer.fits;
+        fits |= row->holds;
+        is_counted |= answer_is_counted(c->q, &row->answer);
         if (isnan(row->usd.expected)) continue;
         if (!fastest || row->hours.expected < fastest->hours.expected) fastest = row;
     }
     struct arena *a = c->q->arena;
+    if (!is_counted) return STR("NOT COUNTED  on any of these GPUs; batchfit fit says of each why");
     if (!fits)
         return STR("DOES NOT FIT  on any of these GPUs; batchfit explain says what would help");
     if (!fastest)
@@ -95,11 +97,13 @@ static void add_row(const struct team_cost *c, struct show_table *t,
     struct arena *a = c->q->arena;
     show_table_cell(t, SHOW_STRONG, show_gpu_name(answer->card.gpu.name));
     show_table_known(t, SHOW_PLAIN, payee(row));
-    if (answer->fits)
+    if (row->holds)
         show_table_cell(t, SHOW_PLAIN, answer_batch_text(a, &answer->plan));
-    else
+    else if (answer_is_counted(c->q, answer))
         show_table_cell(t, SHOW_BAD, STR("does not fit"));
-    bool is_fast = answer->fits && answer->speed.row;
+    else
+        show_table_cell(t, SHOW_WARN, STR("not counted"));
+    bool is_fast = row->holds && answer->speed.row;
     double all = answer->speed.samples_per_s * (double)answer->plan.ranks;
     show_table_known(t, SHOW_PLAIN, is_fast ? unit_number(a, all) : (struct str){0});
     show_table_known(t, SHOW_PLAIN, hours(a, row->hours));

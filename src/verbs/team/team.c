@@ -80,17 +80,25 @@ static int find_cards(struct question *q, const struct team_options *o, struct q
 
 // --- Predicted -----------------------------------------------------------------------------------
 
-static bool is_refused(const struct question *q, const struct answer *answers, ptrdiff_t count,
-                       bool force, struct buf *report) {
-    if (answer_write_is_refused(q, force, report)) return true;
-    return count > 0 && answer_write_is_assumed(q, &answers[0], force, report);
+// Why none is written, also in the word of the document; NULL: they are.
+static const char *why_refused(const struct question *q, const struct answer *answers,
+                               ptrdiff_t count, bool force, struct buf *report) {
+    if (answer_write_is_refused(q, force, report)) return "not_modelled";
+    const bool is_assumed = count > 0 && answer_write_is_assumed(q, &answers[0], force, report);
+    return is_assumed ? "assumed_size" : NULL;
 }
 
 static bool is_written(const struct question *q, const struct answer *answer, bool force) {
     return answer->fits && (force || answer_has_all(q, answer));
 }
 
-// GPUs on which nothing fits get no entry: a setting that runs out of memory is no setting.
+static const char *why_unwritten(const struct answer *answer) {
+    if (answer->fits) return "not_modelled"; // the GPU lacks what is asked for
+    return answer_verdict(answer) == ANSWER_TIGHT ? "margin_not_kept" : "does_not_fit";
+}
+
+// GPUs on which nothing fits get no entry: a setting that runs out of memory is no setting. A file
+// without any is none of a team's.
 static int write_answers(struct question *q, struct answer *answers, ptrdiff_t count,
                          const struct team_options *o, struct buf *report, struct fail *why) {
     struct config_card *cards = arena_new(q->arena, struct config_card, count);
@@ -98,8 +106,11 @@ static int write_answers(struct question *q, struct answer *answers, ptrdiff_t c
     for (ptrdiff_t i = 0; i < count; i++) {
         if (is_written(q, &answers[i], o->force))
             cards[kept++] = team_settings_of(answers[i].card.gpu.key, &answers[i].plan);
+        else
+            answers[i].not_written = why_unwritten(&answers[i]);
     }
-    int rc = team_settings_write(q, cards, kept, o->output, report, why);
+    if (kept == 0) buf_format(report, "not written: %s: there is no GPU to write\n", o->output);
+    int rc = kept > 0 ? team_settings_write(q, cards, kept, o->output, report, why) : 0;
     for (ptrdiff_t i = 0; rc == 0 && i < count; i++)
         answers[i].config_written = is_written(q, &answers[i], o->force);
     return rc;
@@ -137,7 +148,7 @@ static void show(struct question *q, const struct answer *answers, ptrdiff_t cou
     SAY_OWN_AUTO;
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
-    answer_verdict_show_all(q, answers, (int)count, style, &out);
+    answer_verdict_show_all(q, answers, (int)count, false, style, &out);
     answer_loud_notes(&q->notes, style, &out);
     buf_byte(&out, '\n');
     answer_table(q, answers, (int)count, style, &out);
@@ -151,6 +162,14 @@ static void show(struct question *q, const struct answer *answers, ptrdiff_t cou
     out_buf(stdout, &out);
 }
 
+// One of them is to be chosen, or each has its own setting: yes is yes of any.
+static bool is_any_yes(const struct question *q, const struct answer *answers, ptrdiff_t count,
+                       bool force) {
+    ptrdiff_t i = 0;
+    while (i < count && !(force ? answers[i].fits : answer_is_yes(q, &answers[i]))) i++;
+    return i < count;
+}
+
 static int predict_run(struct question *q, const struct team_options *o, struct fail *why) {
     struct question_gpus cards = {0};
     struct buf report = buf_shown(q->arena);
@@ -160,14 +179,16 @@ static int predict_run(struct question *q, const struct team_options *o, struct 
         rc = answer_choose(q, &cards.items[i], &answers[i], why);
     }
     bool writes = rc == 0 && o->output && !o->c.test_only;
-    bool is_open = writes && is_refused(q, answers, cards.count, o->force, &report);
-    if (writes && !is_open) rc = write_answers(q, answers, cards.count, o, &report, why);
+    const char *refused = writes ? why_refused(q, answers, cards.count, o->force, &report) : NULL;
+    const bool is_yes = rc == 0 && is_any_yes(q, answers, cards.count, o->force);
+    for (ptrdiff_t i = 0; refused && i < cards.count; i++) answers[i].not_written = refused;
+    if (writes && !refused) rc = write_answers(q, answers, cards.count, o, &report, why);
     if (rc < 0) return question_failed(q, rc);
     if (!o->q.base.json)
         show(q, answers, cards.count, &report);
     else if (answer_print_json(q, answers, (int)cards.count, why) < 0)
         return FAIL_BUG;
-    return is_open ? FAIL_NO : 0;
+    return refused || !is_yes ? FAIL_NO : 0;
 }
 
 // --- Collected -----------------------------------------------------------------------------------
@@ -182,6 +203,12 @@ static int find_rows(struct question *q, const struct team_options *o, struct qu
         !o->gpus && q->has_config ? config_team_read(q->arena, &q->config, &team, &count, why) : 0;
     if (rc == 0 && (o->gpus || count > 0)) rc = find_cards(q, o, cards, why);
     return rc == 0 && o->output ? team_settings_cards(q, o->output, cards, why) : rc;
+}
+
+static bool has_answer(const struct team_collect *c) {
+    for (ptrdiff_t i = 0; i < c->row_count; i++)
+        if (team_collect_taken(&c->rows[i]) || c->rows[i].is_answered) return true;
+    return false;
 }
 
 static bool rests_on_guesses(const struct question *q, const struct answer *answer) {
@@ -237,7 +264,7 @@ static int collect_run(struct question *q, const struct team_options *o, struct 
         team_collect_show(&c, &report);
     else if (team_collect_print_json(&c, writes && rc == 0 ? o->output : NULL, why) < 0)
         return FAIL_BUG;
-    return rc < 0 || is_same ? rc : FAIL_NO;
+    return rc < 0 ? rc : is_same && (c.row_count == 0 || has_answer(&c)) ? 0 : FAIL_NO;
 }
 
 // --- Costs ---------------------------------------------------------------------------------------

@@ -84,6 +84,7 @@ struct team_cost_figure {
 };
 struct team_cost_row {
     struct answer answer;
+    bool holds;                    // it fits there (answer_is_yes)
     const struct gpu_price *price; // NULL: none
     bool is_electricity;           // the price is that of its power
     struct team_cost_figure hours, usd;
