@@ -229,8 +229,8 @@ struct plan_batches {
 };
 enum { PLAN_BATCH_MOST = 4096 }; // tried where nobody says more
 struct plan_range {
-    int64_t least,
-        most;         // inclusive; 0: no bound (least 1, most PLAN_BATCH_MOST or the config's own)
+    // Inclusive; 0: no bound (least 1, most PLAN_BATCH_MOST or the config's own).
+    int64_t least, most;
     int64_t multiple; // batches at and above it are multiples of it, below it any; 0: 4
     int64_t own;      // the config's batch: always tried when within the bounds; 0: none
 };
