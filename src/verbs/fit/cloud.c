@@ -32,7 +32,7 @@ static int take_counts(const char *list, struct question_options *o, struct buf 
         int64_t count = question_shard_count(&name);
         if (name.len == 0) continue;
         if ((count > 0 && said > 0 && count != said) || (count > 0 && o->ranks > 0 && !said)) {
-            fail_set(why, FAIL_USAGE, "--gpus %s: a training has one number of GPUs", list);
+            fail_set(why, FAIL_USAGE, "--gpus %s: all must have the same number of GPUs", list);
             return fail_hint(why,
                              "for example --gpus 8xh100,8xa100, or --ranks 8 --gpus h100,a100");
         }
