@@ -40,7 +40,7 @@ enum plan_precision answer_precision(const struct question *q, const struct gpu 
     if (q->precision_is_open) return best_precision(q, gpu);
     if (q->plan.generates && asked == PLAN_BF16 && !gpu->has_bf16 && !gpu->is_custom)
         return PLAN_FP16;
-    // Another one in the config alone, and the trainer refuses the two files.
+    // Another one in the config alone, and the trainer refuses the combination files.
     if (q->reading.values[CONFIG_PRECISION].bound.len > 0) return asked;
     if (gpu->is_custom || !plan_precision_is_amp(asked)) return asked;
     // Frozen weights have two bytes also where that is no faster.
