@@ -82,7 +82,7 @@ local function reason_of(said)
     local message = line:match("^batchfit: (.*)") or (#lines > 0 and line:match("^  (%S.*)"))
     if message and not line:match('^%s*["{}%[%]]') then lines[#lines + 1] = message end
   end
-  return headline or (#lines > 0 and table.concat(lines, "\n")) or "it said nothing"
+  return headline or (#lines > 0 and table.concat(lines, "\n")) or "it printed nothing"
 end
 
 local function take(options, said)

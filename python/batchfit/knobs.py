@@ -29,7 +29,7 @@ KNOBS = {
     "zero_grad": (("none", "zero"), "gradients set to None or filled with zeros"),
     "img_size": (int, "side of the square image in pixels"),
     "seq_len": (int, "sequence length (of the encoder) in tokens"),
-    "target_len": (int, "target length in tokens (seq2seq), or a completion's (GRPO)"),
+    "target_len": (int, "target length in tokens (seq2seq), or a completion's length (GRPO)"),
     "mode": (("train", "inference"), "training or forward only"),
     "attention": (("fused", "math"), "scaled_dot_product_attention's fused kernels or plain matmul + softmax"),
     "num_classes": (int, "number of classes"),

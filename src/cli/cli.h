@@ -95,7 +95,7 @@ const struct cli_verb *cli_verb_find(const struct cli_verb *const *list, struct 
     CLI_ROW("gpu", "NAME", CLI_TEXT, at, "GPU: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus")
 #define CLI_ROW_GPUS(at)                    \
     CLI_ROW("gpus", "NxNAME", CLI_TEXT, at, \
-            "so many GPUs of this name, in one training: 8xh100 (--gpu and --ranks in one)")
+            "several GPUs of this name in one training: 8xh100 (--gpu and --ranks in one)")
 #define CLI_ROW_GPU_MEMORY(at) \
     CLI_ROW("gpu-memory", "BYTES", CLI_MEMORY, at, "GPU with this much memory: 6GiB")
 #define CLI_ROW_GPU_IDS(at) \
@@ -143,16 +143,17 @@ const struct cli_verb *cli_verb_find(const struct cli_verb *const *list, struct 
     CLI_ROW("alert", "NAME=N,...", CLI_LIST, at,                   \
             "report a GPU at or above these limits as a problem: " \
             "temperature=83,memory=95%,power=300 (degrees C, W)")
-#define CLI_ROW_EXEC(at)                                                                          \
-    CLI_ROW("exec", "COMMAND", CLI_TEXT, at,                                                      \
-            "with --alert: run this by sh, once each time a GPU gets there; $BATCHFIT_TEXT says " \
-            "what, $BATCHFIT_ALERT, $BATCHFIT_GPU and $BATCHFIT_VALUE its parts")
+#define CLI_ROW_EXEC(at)                                                                         \
+    CLI_ROW("exec", "COMMAND", CLI_TEXT, at,                                                     \
+            "with --alert: run this with sh, once each time a GPU reaches a limit; "             \
+            "$BATCHFIT_TEXT is the message, $BATCHFIT_ALERT, $BATCHFIT_GPU and $BATCHFIT_VALUE " \
+            "its parts")
 #define CLI_ROW_COST_PER_HOUR(at)                 \
     CLI_ROW("cost-per-hour", "N", CLI_NUMBER, at, \
-            "what an hour of a GPU costs: what the hours cost in which nothing ran is shown")
+            "price of a GPU hour: shows what the idle hours cost")
 #define CLI_ROW_TRACE(at)                  \
     CLI_ROW("trace", "FILE", CLI_TEXT, at, \
-            "also write the course of memory as a trace for Perfetto or chrome://tracing", "file")
+            "also write memory over time as a trace for Perfetto or chrome://tracing", "file")
 #define CLI_ROW_TEST_ONLY(at) CLI_ROW("test-only", NULL, CLI_SWITCH, at, "change no files")
 
 // Reading a verb's command line by its option table, with argp.

@@ -43,8 +43,8 @@ const struct cli_compat_row cli_compat_table[] = {
     {"infer", "optimizer= free-batch checkpointing use-checkpoint", .kind = CLI_COMPAT_IGNORED,
      .says = "inference has no optimizer, no accumulation and no backward pass"},
     {"infer", "gpus=", .kind = CLI_COMPAT_REFUSED,
-     .says = "batchfit infer is about one GPU (--gpu NAME); of a server that splits a language "
-             "model over several it says what each has"},
+     .says = "batchfit infer is about one GPU (--gpu NAME); for a server that splits a language "
+             "model over several GPUs it says what each holds"},
     {"infer", "multi-gpu", .kind = CLI_COMPAT_NEEDLESS,
      .says = "each GPU predicts with its own batch"},
     {"infer", "optimize-for-inference fold-results= use-calibration", .kind = CLI_COMPAT_NEEDLESS,

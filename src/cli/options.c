@@ -97,9 +97,9 @@ static int store_memory(struct reading *r, const struct cli_row *row, char *text
         *bytes = (int64_t)(number * (double)(number < 1024 ? UNIT_GIB : UNIT_MIB));
     else
         rc = read_bytes(r, row, text, to);
-    if (rc == 0 && *bytes == 0) return option_bad(r, row, text, "more than nothing, such as 6GiB");
+    if (rc == 0 && *bytes == 0) return option_bad(r, row, text, "an amount above 0, such as 6GiB");
     if (rc == 0 && *bytes < UNIT_MIB)
-        return option_bad(r, row, text, "as much as a GPU has, such as 6GiB");
+        return option_bad(r, row, text, "an amount that a GPU can have, such as 6GiB");
     return rc;
 }
 

@@ -49,7 +49,7 @@ def grids(t, cluster, trainer):
     check('bench: a requeued grid answers, whole', types and len(types['a100']['answer']['rows']) == 3, str(types.get('a100'))[:600])
     check('bench: no job is left', t.wait_until(lambda: not t.jobs_of(cluster), 60), str(t.jobs_of(cluster)))
     refused = cluster.run(bench('-o', 'x.csv'), cwd=folder)
-    check('bench: what is one machine\'s is refused', refused.returncode == 2 and '--output does not go with --on slurm' in refused.stderr, refused.stderr)
+    check('bench: what is one machine\'s is refused', refused.returncode == 2 and '--output cannot be combined with --on slurm' in refused.stderr, refused.stderr)
 
     words = [cluster.binary, 'compare', '--on', 'slurm', '--partition', 'gpu', '--device', 'cpu', '--memory', '4GiB', '--store', cluster.path('grids', 'store'), '--a', 'a.yaml', '--b', 'b.yaml',
              '--pairs', '4', '--metrics', 'throughput,memory', '--warmup', '1', '--steps', '5']

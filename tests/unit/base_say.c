@@ -17,12 +17,12 @@ static void says(void **state) {
     (void)state;
     setenv("LC_ALL", "ko_KR.UTF-8", 1);
     unsetenv("LANGUAGE");
-    expect("the sequence length is not said: taken as 128 tokens; --seq-len N sets it",
-           "the sequence length is not said: taken as 128 tokens; --seq-len N sets it");
+    expect("no sequence length is given: taken as 128 tokens; --seq-len N sets it",
+           "no sequence length is given: taken as 128 tokens; --seq-len N sets it");
     SAY_OWN_AUTO;
     expect("nothing found", "원인을 찾지 못했습니다");
     // Figures, and a text that is a sentence of its own.
-    expect("the sequence length is not said: taken as 128 tokens, the longest recorded; --seq-len "
+    expect("no sequence length is given: taken as 128 tokens, the longest recorded; --seq-len "
            "N sets it",
            "시퀀스 길이가 지정되지 않았습니다: 128 토큰으로 계산, 기록된 것 중 가장 긴 값. "
            "--seq-len N으로 지정합니다");

@@ -224,7 +224,7 @@ static const struct row rows[] = {
     {"xtuner_lora.py", "xtuner", "train_dataloader.batch_size", 2, 'D', 16, "amp-fp16",
      "Qwen/Qwen1.5-0.5B", 1024, .refusal = "Python"},
     {"rest_args.sh", "huggingface", "per_device_train_batch_size", 24, 'D', 48, "amp-fp16",
-     "bert-base-uncased", 128, "may stand in what was not read", .refusal = "command line"},
+     "bert-base-uncased", 128, "may be in what was not read", .refusal = "command line"},
     {"pl_gpus.yaml", "sections", "data.train.batch_size", 24, 'D', 48, "amp-fp16",
      "efficientnet_b3", 300},
     {"verl_ppo.yaml", "verl", "-", 0, 0, 0, "-", "-", 0, .refusal = "not one training"},

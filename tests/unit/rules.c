@@ -246,7 +246,7 @@ static void pytorch_sees_the_cards_or_not(void **state) {
 static void memory_of_others_is_named(void **state) {
     MACHINE;
     struct device_card *card = &m.cards[0];
-    expect(&m, "card.memory", FINDING_OK, "no one else");
+    expect(&m, "card.memory", FINDING_OK, "no other process");
     card->now.used_bytes = 3 * UNIT_GIB;
     card->now.free_bytes = 20 * UNIT_GIB;
     card->has_processes = true;

@@ -85,7 +85,7 @@ static void throttling_is_the_counters_share(void **state) {
     for (int i = 0; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds = 100 + 0.25 * i;
     assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power brake 25.0 % of 119 s"));
     assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power limit 10.0 %; clock 7 % below"));
-    assert_true(is(&r, "trend.throttled", FINDING_WARNING, "you lose 1.8 h a day")); // 7.4 % of 24 h
+    assert_true(is(&r, "trend.throttled", FINDING_WARNING, "that costs 1.8 h a day")); // 7.4 % of 24 h
     // The driver was loaded again in between: counters begin at 0, nothing is lost or negative.
     for (int i = 60; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds = 0.25 * (i - 60);
     assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power brake 24.8 %"));

@@ -63,7 +63,7 @@ static void note_open_sizes(const struct question *q, struct answer *answer) {
     const struct plan *asked = &q->plan, *is = &answer->forecast.plan;
     if (asked->sequence_length <= 0 && is->sequence_length > 0) {
         note(answer, q->arena,
-             "the sequence length is not said: taken as %lld tokens%s; --seq-len N sets it",
+             "no sequence length is given: taken as %lld tokens%s; --seq-len N sets it",
              (long long)is->sequence_length, is_recorded(answer) ? ", the longest recorded" : "");
     }
     if (asked->image_size <= 0 && is->image_size > 0 && q->has_config) {
@@ -112,7 +112,7 @@ static void note_fixed_classes(const struct question *q, const struct tape *t,
     const int64_t asked = answer->plan.classes, is = t->header.classes;
     if (asked <= 0 || is <= 0 || asked == is || tape_counts_classes(t)) return;
     note(answer, q->arena,
-         "%lld classes are counted as %lld: no size of the recording knows them%s",
+         "%lld classes are counted as %lld: no size in the recording depends on them%s",
          (long long)asked, (long long)is, asked > is ? ", so more is needed than this says" : "");
 }
 
@@ -178,8 +178,8 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
     if (said.len > 0) str_list_add(q->arena, &answer->notes, said);
     if (card->gpu.is_unified)
         note(answer, q->arena,
-             "the GPU's memory is the machine's, too: what the system, Python and a data loader "
-             "take of it is not counted (--other-processes)");
+             "the GPU shares the machine's memory: what the system, Python and data loaders take "
+             "is not counted (--other-processes)");
     int64_t ranks = answer->plan.ranks;
     note_open_sizes(q, answer);
     note_needless_sizes(q, answer);
@@ -380,13 +380,17 @@ void answer_table(const struct question *q, const struct answer *answers, int co
     show_table_text(&t, style, out);
 }
 
-// Documents have the whole names of GPUs in their notes; people the short ones.
+// Documents have the whole names of GPUs in their notes; people the short ones. A name begins with
+// a capital, unlike the words in "the NVIDIA driver", and is not the GPUs of "84 NVIDIA GPUs".
 static struct str with_short_names(struct arena *a, struct str note) {
-    static const struct str maker = {"NVIDIA GeForce ", 15};
+    static const struct str maker = {"NVIDIA ", 7};
     struct buf text = buf_new(a);
     for (ptrdiff_t at = str_find(note, maker); at >= 0; at = str_find(note, maker)) {
-        buf_add(&text, str_slice(note, 0, at));
-        note = str_slice(note, at + maker.len, note.len);
+        struct str name = str_slice(note, at + maker.len, note.len);
+        bool is_name =
+            name.len > 0 && name.p[0] >= 'A' && name.p[0] <= 'Z' && !str_starts(name, STR("GPU"));
+        buf_add(&text, str_slice(note, 0, is_name ? at : at + maker.len));
+        note = is_name ? show_gpu_name(str_slice(note, at, note.len)) : name;
     }
     buf_add(&text, note);
     return buf_str(&text);

@@ -272,7 +272,7 @@ void answer_breakdown_remedies(struct question *q, struct answer *answer, struct
                                struct buf *out) {
     if (answer->remedies.count == 0) {
         show_prose(out, style, SHOW_PLAIN,
-                   str_of(_("No remedy that has a tape would lower the need.")), 0, 2);
+                   str_of(_("None of the remedies that have a tape would help.")), 0, 2);
         return;
     }
     struct show_table t = remedy_table(q, answer);

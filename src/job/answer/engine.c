@@ -46,7 +46,7 @@ void answer_engine_ways(struct question *q, const struct answer *answer,
         if (bytes >= now || share < least || !holds_weights(answer, bytes)) continue;
         if (!fits_with(answer, bytes)) continue;
         add_way(q, list, answer, str_format(q->arena, "vllm_gpu_memory_utilization of %.2f", share),
-                "fewer completions at a time, or longer until they are there", now - bytes);
+                "fewer completions at a time, or a longer wait for them", now - bytes);
         break;
     }
     add_way(q, list, answer, STR("a vLLM server on other GPUs"), "vllm_mode: server; other GPUs",

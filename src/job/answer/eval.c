@@ -160,17 +160,18 @@ void answer_eval_show(struct arena *a, const struct answer_eval *e, struct show_
                unit_bytes(a, e->peak.needed_bytes).p, STR_ARG(resident));
     if (e->cache_bytes > 0) {
         buf_format(&text,
-                   "- counted: %.*s of generated text's cache at one beam; more beams need "
-                   "as many times that\n",
+                   "- counted: %.*s for the cache of generated text with one beam; N beams need N "
+                   "times as much\n",
                    STR_ARG(unit_bytes(a, e->cache_bytes)));
     }
-    buf_format(&text,
-               "- not included: predictions collected on the GPU (Hugging Face: "
-               "eval_accumulation_steps)%s\n",
-               e->cache_bytes > 0 ? ""
-               : e->may_generate  ? " and the cache of generated text: nobody knows its size, so "
-                                    "the batch is not raised"
-                                  : " and the cache of generated text");
+    buf_format(
+        &text,
+        "- not included: predictions collected on the GPU (Hugging Face: "
+        "eval_accumulation_steps)%s\n",
+        e->cache_bytes > 0 ? ""
+        : e->may_generate
+            ? " and the cache of generated text: its size is unknown, so the batch is not raised"
+            : " and the cache of generated text");
     if (!e->has_key) buf_add(&text, STR("- the config has no key for the evaluation batch\n"));
     show_prose_lines(out, style, buf_str(&text));
 }

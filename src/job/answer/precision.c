@@ -40,7 +40,7 @@ enum plan_precision answer_precision(const struct question *q, const struct gpu 
     if (q->precision_is_open) return best_precision(q, gpu);
     if (q->plan.generates && asked == PLAN_BF16 && !gpu->has_bf16 && !gpu->is_custom)
         return PLAN_FP16;
-    // Another one in the config alone, and the trainer refuses the two files.
+    // Another one in the config alone, and the trainer refuses the combination files.
     if (q->reading.values[CONFIG_PRECISION].bound.len > 0) return asked;
     if (gpu->is_custom || !plan_precision_is_amp(asked)) return asked;
     // Frozen weights have two bytes also where that is no faster.
@@ -61,11 +61,11 @@ static struct str note_of_open(const struct question *q, const struct gpu *gpu,
                                enum plan_precision taken) {
     const char *name = plan_precision_name(taken);
     if (taken != PLAN_FP32)
-        return str_format(q->arena, "no precision is said: %s, as this GPU should be used", name);
-    return str_format(q->arena, "no precision is said: fp32 (%s)",
+        return str_format(q->arena, "no precision is given: %s, which suits this GPU", name);
+    return str_format(q->arena, "no precision is given: fp32 (%s)",
                       !gpu->has_tensor_cores            ? "no tensor cores"
                       : best_precision(q, gpu) == taken ? "the model overflows in fp16"
-                                                        : "there is no tape in another");
+                                                        : "there is no tape in any other");
 }
 
 struct str answer_precision_note(const struct question *q, const struct gpu *gpu,
@@ -79,13 +79,15 @@ struct str answer_precision_note(const struct question *q, const struct gpu *gpu
     }
     const struct str bound = q->reading.values[CONFIG_PRECISION].bound;
     if (answer_precision_is_emulated(taken, gpu) && bound.len > 0 && !q->precision_fixed) {
-        return str_format(q->arena,
-                          "bf16 is emulated on this GPU, and slow, and stays as it is: %.*s, and "
-                          "the trainer refuses another in the config alone; make it \"auto\"",
-                          STR_ARG(bound));
+        return str_format(
+            q->arena,
+            "bf16 is emulated on this GPU, which is slow, but it stays: %.*s, and the trainer "
+            "refuses another one in the config alone; set it to \"auto\" there",
+            STR_ARG(bound));
     }
     if (answer_precision_is_emulated(taken, gpu)) {
-        return str_format(q->arena, "bf16 is emulated on this GPU, and slow: %s is what it has",
+        return str_format(q->arena,
+                          "bf16 is emulated on this GPU, which is slow: %s suits it better",
                           plan_precision_name(best_precision(q, gpu)));
     }
     if (q->precision_fixed || gpu->is_custom) return (struct str){0};
@@ -103,7 +105,8 @@ struct str answer_precision_note(const struct question *q, const struct gpu *gpu
     if (taken != asked) return STR("bf16 is emulated on this GPU: using fp16");
     enum plan_precision best = best_precision(q, gpu);
     if (taken != PLAN_FP32 || best == PLAN_FP32) return (struct str){0};
-    return str_format(q->arena,
-                      "the GPU has tensor cores: mixed precision (%s) would be faster and smaller",
-                      plan_precision_name(best));
+    return str_format(
+        q->arena,
+        "the GPU has tensor cores: mixed precision (%s) would be faster and need less memory",
+        plan_precision_name(best));
 }

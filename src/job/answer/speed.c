@@ -70,10 +70,9 @@ static void tokens_text(const struct speed *s, struct buf *out) {
         return;
     }
     if (s->is_offloaded) {
-        buf_add(out, str_of(_(": what goes over PCIe to the host and back takes ")));
+        buf_add(out, str_of(_(": transfers over PCIe to the host and back take ")));
         add_number(out, s->copies_s);
-        buf_add(out, str_of(_(" s of a step, and the CPU's update, which is not counted, comes "
-                              "besides\n")));
+        buf_add(out, str_of(_(" s of a step; the CPU's update comes on top and is not counted\n")));
         return;
     }
     buf_add(out, STR(" ("));

@@ -276,26 +276,25 @@ static struct str nothing_text(struct question *q, const struct answer *answer) 
     const bool is_shared_elsewhere = answer->forecast.shape != NULL;
     const long long gpus = answer->gpus_tried;
     if (is_shared_elsewhere && answer->plan.inference)
-        return str_of(
-            _("Nothing that is counted makes it fit on one GPU; a server may split the model "
-              "over several."));
+        return str_of(_(
+            "No known remedy makes it fit on one GPU; a server may split the model over several."));
     if (gpus > 0 && answer->shorter == ANSWER_SHORTER_SHARED)
         return str_format(q->arena,
                           _("Nothing that was tried makes it fit, nor do up to %lld GPUs that "
                             "share the weights: the sequence is too long for them."),
                           gpus);
     if (gpus > 0 && answer->shorter == ANSWER_SHORTER_FITS)
-        return str_format(q->arena,
-                          _("Nothing that was tried makes it fit, nor do up to %lld GPUs that "
-                            "share the weights: it is the sequence (--find seq-len says how long "
-                            "one may be)."),
-                          gpus);
+        return str_format(
+            q->arena,
+            _("Nothing that was tried makes it fit, nor do up to %lld GPUs that share the weights: "
+              "the sequence is too long (--find seq-len finds the longest that fits)."),
+            gpus);
     if (gpus > 0)
         return str_format(q->arena,
                           _("Nothing that was tried makes it fit, nor do up to %lld GPUs that "
                             "share the weights."),
                           gpus);
-    return str_of(_("Nothing that is known of this model makes it fit."));
+    return str_of(_("No remedy that is known for this model makes it fit."));
 }
 
 // One sequence by a server, which holds it otherwise than generate does; empty: no more than that.
@@ -308,8 +307,8 @@ static struct str server_text(const struct question *q, const struct answer *ans
                         (double)(card->overhead.bytes + card->others_bytes);
     if (bytes <= 0 || (double)bytes > room) return (struct str){0};
     return str_format(q->arena,
-                      _(" A server with a paged cache (vLLM) has %s of weights and cache for one "
-                        "sequence."),
+                      _(" A server with a paged cache (vLLM) needs %s for the weights and the "
+                        "cache of one sequence."),
                       unit_bytes(q->arena, bytes).p);
 }
 
@@ -319,11 +318,10 @@ static struct str remedy_text(struct question *q, const struct answer *answer) {
     if (answer_verdict(answer) != ANSWER_NOT && answer_lacks(q, answer, NULL).len > 0)
         return str_of(_("The training would stop on this GPU, whatever the memory."));
     if (!answer_is_counted(q, answer))
-        return str_format(
-            q->arena, "%s%.*s",
-            _("Whether it fits is not known: trials say it (batchfit fit --config FILE "
-              "-- COMMAND)."),
-            STR_ARG(server_text(q, answer)));
+        return str_format(q->arena, "%s%.*s",
+                          _("Whether it fits is not known: measure it with trials (batchfit fit "
+                            "--config FILE -- COMMAND)."),
+                          STR_ARG(server_text(q, answer)));
     const struct forecast_peak *peak = &answer->peak;
     int64_t beside = peak->overhead_bytes + answer->card.others_bytes;
     for (ptrdiff_t i = 0; i < 2; i++) {
@@ -387,9 +385,8 @@ struct answer_said answer_said(struct question *q, const struct answer *answer, 
     else if (answer_verdict(answer) == ANSWER_TIGHT)
         said.advice = tight_text(q, answer);
     else if (is_cut_by_bound(q, answer))
-        said.advice =
-            str_of(_("What is not counted takes less: a larger batch may fit, too; trials "
-                     "say it (batchfit fit --config FILE -- COMMAND)."));
+        said.advice = str_of(_("What is not counted takes less: a larger batch may fit, too; "
+                               "measure it with trials (batchfit fit --config FILE -- COMMAND)."));
     return said;
 }
 

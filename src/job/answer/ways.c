@@ -51,7 +51,7 @@ static void add_smaller(struct question *q, const struct answer *answer,
     const struct forecast_remedy way = {
         .what = batch_words(q, &found, is_below),
         .cost = answer->plan.inference ? STR("fewer samples at a time")
-                : found.effective_kept ? STR("none for the learning; more and smaller passes")
+                : found.effective_kept ? STR("none for learning; more and smaller passes")
                                        : STR("the learning rate may have to change with it"),
         .plan = found.plan,
         .needed_bytes = found.peak.needed_bytes,
@@ -286,7 +286,7 @@ static void add_shared(struct question *q, const struct answer *answer, const ch
     else
         buf_format(&cost,
                    "the GPUs; weights are gathered in each pass: slower over slow links; the "
-                   "effective batch is %lld then",
+                   "effective batch becomes %lld",
                    (long long)plan_effective(p));
     const int64_t beside = found->card.overhead.bytes - answer->card.overhead.bytes,
                   needed = found->peak.needed_bytes + beside; // where `answer` has its own

@@ -68,7 +68,7 @@ static int check_is_read(const struct question *q, const struct config_change *c
     struct answer_project code = answer_project_look(a, q->path, edit->path, STR("accum"));
     if (code.reads == ANSWER_READS) edit->note = (struct str){0};
     if (code.reads == ANSWER_READS_UNKNOWN && code.files == 0) {
-        edit->note = str_format(a, "%.*s; no Python file is beside the config to look into",
+        edit->note = str_format(a, "%.*s; there is no Python file next to the config to check",
                                 STR_ARG(edit->note));
     }
     if (code.reads != ANSWER_READS_NOT) return 0;
@@ -78,7 +78,7 @@ static int check_is_read(const struct question *q, const struct config_change *c
         buf_format(report, "; it has %.*s: --key accumulation=PATH names its key",
                    STR_ARG(code.other));
     }
-    buf_add(report, STR("; --add-accumulation writes it all the same\n"));
+    buf_add(report, STR("; --add-accumulation writes it anyway\n"));
     say_without(change, q->batches.effective, report);
     return FAIL_NO;
 }
@@ -124,15 +124,15 @@ bool answer_write_is_refused(const struct question *q, bool force, struct buf *r
         buf_format(report, "forced: this does not count %.*s\n", STR_ARG(what));
     else
         buf_add(report, STR("not written: the config has settings that are not counted; --force "
-                            "writes it anyway\n"));
+                            "writes anyway\n"));
     return !force;
 }
 
 bool answer_write_is_lacking(const struct question *q, const struct answer *answer, bool force,
                              struct buf *report) {
     if (force || answer_has_all(q, answer)) return false;
-    buf_add(report, STR("not written: this GPU lacks what the training asks for; --force "
-                        "writes it anyway\n"));
+    buf_add(report,
+            STR("not written: this GPU lacks what the training asks for; --force writes anyway\n"));
     return true;
 }
 
@@ -140,8 +140,7 @@ bool answer_write_is_assumed(const struct question *q, const struct answer *answ
                              struct buf *report) {
     const struct answer_open *open = answer_open_size(q, answer);
     if (!open || force) return false;
-    buf_format(report,
-               "not written: the %s is assumed; %s N says it, --force writes all the same\n",
+    buf_format(report, "not written: the %s is assumed; %s N sets it, --force writes anyway\n",
                open->what, open->option);
     return true;
 }
@@ -181,7 +180,7 @@ int answer_write(struct question *q, struct answer *answer,
     answer->not_written = "stand_in";
     if (answer_stands_in(answer) && !options->is_measured && !options->force) {
         buf_add(report, STR("not written: another size stands in for the config's, so a larger "
-                            "batch may fit; --force writes all the same\n"));
+                            "batch may fit; --force writes anyway\n"));
         return FAIL_NO;
     }
     answer->not_written = "key_not_read";

@@ -296,7 +296,7 @@ static int share(struct question *q, const struct choice_options *o, const struc
                  ptrdiff_t count, bool changes, struct fail *why) {
     const struct answer_share_asked asked = {o->share, &o->q.base};
     if (count == 1) return answer_share_write(q, &answers[0], changes, &asked, why);
-    fail_set(why, FAIL_USAGE, "--share: there are %d GPUs, but a card is of one", (int)count);
+    fail_set(why, FAIL_USAGE, "--share: there are %d GPUs, but a card shows one", (int)count);
     return fail_hint(why, "name it with --gpu");
 }
 

@@ -21,21 +21,21 @@ struct choice_options {
 };
 
 #define CHOICE_AT(member) offsetof(struct choice_options, member)
-#define CHOICE_TRAINING_ROWS                                                                       \
-    QUESTION_TRAINING_ROWS(struct choice_options),                                                 \
-        CLI_ROW("gpus", "LIST", CLI_LIST, CHOICE_AT(q.gpus),                                       \
-                "so many GPUs of this name, in one training: 8xh100 (--gpu and --ranks in one); "  \
-                "with --check the GPUs to judge: rtx3060,a100,8xh100",                             \
-                "gpus"),                                                                           \
-        CLI_ROW("find", "WORD", CLI_TEXT, CHOICE_AT(find),                                         \
-                "instead of the batch, what fits at the config's (or at 1): seq-len (the longest " \
-                "sequence), gpus (the fewest that --shard needs), lora (the largest rank), shard " \
-                "(the least sharing: zero1, zero2, fsdp2); for models with a template",            \
-                "seq-len gpus lora shard"),                                                        \
-        CLI_ROW(                                                                                   \
-            "free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                                 \
-            "do not keep the effective batch, neither the config's nor the command's default"),    \
-        CLI_ROW("add-accumulation", NULL, CLI_SWITCH, CHOICE_AT(add_accumulation),                 \
+#define CHOICE_TRAINING_ROWS                                                                     \
+    QUESTION_TRAINING_ROWS(struct choice_options),                                               \
+        CLI_ROW("gpus", "LIST", CLI_LIST, CHOICE_AT(q.gpus),                                     \
+                "several GPUs of this name in one training: 8xh100 (--gpu and --ranks in one); " \
+                "with --check the GPUs to judge: rtx3060,a100,8xh100",                           \
+                "gpus"),                                                                         \
+        CLI_ROW("find", "WORD", CLI_TEXT, CHOICE_AT(find),                                       \
+                "at the config's batch (or 1), find instead: seq-len (the longest sequence), "   \
+                "gpus (the fewest that --shard needs), lora (the largest rank) or shard (the "   \
+                "least sharding: zero1, zero2, fsdp2); for models with a template",              \
+                "seq-len gpus lora shard"),                                                      \
+        CLI_ROW(                                                                                 \
+            "free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                               \
+            "do not keep the effective batch, neither the config's nor the command's default"),  \
+        CLI_ROW("add-accumulation", NULL, CLI_SWITCH, CHOICE_AT(add_accumulation),               \
                 "add a key for gradient accumulation even if no code around the config reads it")
 #define CHOICE_ROWS                                                                                \
     QUESTION_ROWS_OF_ALL(struct choice_options), LAUNCH_ROWS(struct choice_options),               \

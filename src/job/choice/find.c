@@ -70,7 +70,8 @@ static int open_on(const struct finding *f, struct plan *plan, const struct fore
                    struct forecast *ret, struct fail *why) {
     int rc = answer_open_on(f->q, &card->gpu, plan, ret, why);
     if (rc < 0 || ret->shape) return rc;
-    fail_set(why, FAIL_INPUT, "%.*s: its tapes are of the lengths they were recorded at",
+    fail_set(why, FAIL_INPUT,
+             "%.*s: its tapes are only for the lengths at which they were recorded",
              STR_ARG(plan->model));
     return fail_hint(why, "--find is for models with a template: batchfit list models");
 }
@@ -143,13 +144,13 @@ static int find_tokens(const struct finding *f, struct fail *why) {
     q->plan.sequence_length = found;
     question_say(q, "the longest sequence that fits at batch %lld: %lld tokens%s",
                  (long long)f->batch, (long long)found,
-                 found == most ? ", which is as long as the model's positions go" : "");
+                 found == most ? ", the most positions that the model has" : "");
     return 0;
 }
 
 static int no_shard(int code, struct fail *why) {
-    fail_set(why, code, "--find gpus: GPUs that share no weights need as much each");
-    return fail_hint(why, "say how they share them: --shard fsdp2");
+    fail_set(why, code, "--find gpus: without sharding, every GPU needs as much as one");
+    return fail_hint(why, "say how they share the weights: --shard fsdp2");
 }
 
 // The next number of ranks, of which each may be several GPUs.
@@ -204,7 +205,7 @@ static int find_gpus(const struct finding *f, struct fail *why) {
         question_say(q, "the fewest GPUs on which batch %lld fits: %lld%s", (long long)f->batch,
                      (long long)devices,
                      devices > NODE && split < NODE
-                         ? ", of whole nodes of 8: numbers between them were not tried"
+                         ? ", in whole nodes of 8: numbers in between were not tried"
                          : "");
     else
         question_say(
@@ -240,37 +241,48 @@ static int find_shard(const struct finding *f, struct fail *why) {
     for (int i = 0; shards[i]; i++) {
         int rc = fits(f, i, why);
         if (rc == FAIL_INPUT && shards[i + 1]) {
-            question_say(q, "--shard %s is passed over: %s", shards[i], why->message);
+            question_say(q, "--shard %s is skipped: %s", shards[i], why->message);
             *why = (struct fail){0};
             continue;
         }
         if (rc < 0) return rc;
         set_shard(q->arena, &q->plan, i);
         if (rc == 0) continue;
-        question_say(q, "the least sharing with which batch %lld fits: --shard %s",
+        question_say(q, "the least sharding with which batch %lld fits: --shard %s",
                      (long long)f->batch, shards[i]);
         return 0;
     }
-    question_say(q, "batch %lld fits with the margin free by no way to share", (long long)f->batch);
+    question_say(q, "batch %lld does not fit with the margin free under any kind of sharding",
+                 (long long)f->batch);
     return 0;
 }
 
+static int found_anyway(const char *word, const char *option, struct fail *why) {
+    return fail_hint(why, "leave out --%s: it is what --find %s finds", option, word);
+}
+
 static int beside(const char *word, const char *option, const char *value, struct fail *why) {
-    return fail_set(why, FAIL_USAGE, "--find %s: beside --%s %s", word, option, value);
+    fail_set(why, FAIL_USAGE, "--find %s cannot be combined with --%s %s", word, option, value);
+    return found_anyway(word, option, why);
 }
 
 // What is asked for stands in the options, at its least, until it is found.
 static int check_tokens(struct question_options *q, struct fail *why) {
-    if (q->sequence_length > 0)
-        return fail_set(why, FAIL_USAGE, "--find seq-len: beside --seq-len %lld",
-                        (long long)q->sequence_length);
+    if (q->sequence_length > 0) {
+        fail_set(why, FAIL_USAGE, "--find seq-len cannot be combined with --seq-len %lld",
+                 (long long)q->sequence_length);
+        return found_anyway("seq-len", "seq-len", why);
+    }
     q->sequence_length = TOKENS_STEP;
     return 0;
 }
 
 static int check_gpus(struct question_options *q, struct fail *why) {
-    if (q->ranks > 0)
-        return fail_set(why, FAIL_USAGE, "--find gpus: beside %lld of them", (long long)q->ranks);
+    if (q->ranks > 0) {
+        fail_set(why, FAIL_USAGE, "--find gpus cannot be combined with a number of GPUs (%lld)",
+                 (long long)q->ranks);
+        return fail_hint(why, "leave out the number: name the GPU with --gpu");
+    }
     if (!q->shard && !q->config) return no_shard(FAIL_USAGE, why);
     q->ranks = 2; // until they are found
     q->ranks_are_open = true;
@@ -286,7 +298,7 @@ static int check_rank(struct question_options *q, struct fail *why) {
 static int check_shard(struct question_options *q, struct fail *why) {
     if (q->shard) return beside("shard", "shard", q->shard, why);
     if (!q->config && q->ranks < 2) {
-        fail_set(why, FAIL_USAGE, "--find shard: one GPU shares nothing");
+        fail_set(why, FAIL_USAGE, "--find shard needs several GPUs");
         return fail_hint(why, "for example --gpus 8xh100");
     }
     q->shard = shards[0];
@@ -316,7 +328,7 @@ int choice_find_check(struct choice_options *o, struct fail *why) {
     if (found == FINDS)
         return fail_set(why, FAIL_USAGE, "--find %s: not seq-len, gpus, lora or shard", o->find);
     if (o->q.base.command)
-        return fail_set(why, FAIL_USAGE, "--find %s: of predictions, not of trials", o->find);
+        return fail_set(why, FAIL_USAGE, "--find %s is for predictions, not for trials", o->find);
     return finds[found].check(&o->q, why);
 }
 
@@ -360,7 +372,7 @@ int choice_find(struct question *q, const char *what, const struct question_gpus
     int rc = finds[found].find(&f, why);
     if (rc == 0 && q->has_config)
         question_say(q,
-                     "what --find found is for you to set: of %.*s only batch, accumulation and "
+                     "set what --find found yourself: in %.*s only batch, accumulation and "
                      "precision are written",
                      STR_ARG(q->path));
     return rc;

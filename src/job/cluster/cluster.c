@@ -69,7 +69,7 @@ static int open_folder(struct cluster *t, struct fail *why) {
         buf_format(&question, "\n%.*s", STR_ARG(text));
     }
     if (rc == 0 && state.len == 0)
-        rc = fail_set(why, FAIL_MACHINE, "no folder for what the jobs say: HOME is not set");
+        rc = fail_set(why, FAIL_MACHINE, "no folder for what the jobs print: HOME is not set");
     if (rc < 0) return rc;
     t->folder = str_format(a, "%.*s/slurm/%016llx", STR_ARG(state),
                            (unsigned long long)str_hash(buf_str(&question)));
@@ -243,7 +243,7 @@ static struct str last_words(struct cluster *t, const struct cluster_job *job) {
         struct str line = str_trim(str_line(&text));
         if (line.len > 0) last = line;
     }
-    return last.len > 0 ? last : STR("it said nothing");
+    return last.len > 0 ? last : STR("it printed nothing");
 }
 
 // Slurm's words for a job that will not run again (squeue(1), JOB STATE CODES).
@@ -276,7 +276,7 @@ static void take_state(struct cluster *t, struct cluster_job *job, struct str st
     // What a job has written is seen on another machine a little later.
     if (!is_over || read_answer(t, job) || job->gone < GONE_POLLS) return;
     job->reason = str_format(a, "job %.*s %.*s: %.*s", STR_ARG(job->id),
-                             STR_ARG(state.len > 0 ? state : STR("is not there any more")),
+                             STR_ARG(state.len > 0 ? state : STR("no longer exists")),
                              STR_ARG(last_words(t, job)));
     unlink(file_of(t, job, ".job").p); // the next call begins anew
 }
@@ -351,8 +351,7 @@ static int start_all(struct cluster *t, struct fail *why) {
 
 int cluster_check(const struct cluster_options *o, struct fail *why) {
     if (!o->on && (o->partition || o->job_time)) {
-        fail_set(why, FAIL_USAGE, "--%s goes with --on slurm",
-                 o->partition ? "partition" : "job-time");
+        fail_set(why, FAIL_USAGE, "--%s needs --on slurm", o->partition ? "partition" : "job-time");
         return fail_hint(why, "--on slurm measures as a job on each GPU type");
     }
     if (!o->on || str_is(str_of(o->on), "slurm")) return 0;

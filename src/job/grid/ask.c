@@ -135,7 +135,7 @@ int grid_ask(struct arena *a, const struct grid_options *o, struct grid *b,
     if (rc < 0) return rc;
     if (b->is_inference && o->bucket_caps) {
         return fail_set(why, FAIL_USAGE,
-                        "--bucket-cap-mb is of training: inference has no buckets");
+                        "--bucket-cap-mb is for training: inference has no buckets");
     }
     if (o->bucket_caps) {
         ret_asked->l.environment = grid_buckets_environment(a, ret_asked->l.environment);
@@ -331,8 +331,8 @@ static void mark_idle_axes(struct asking *k) {
             if (str_find(value, str_format(k->a, "{%.*s}", STR_ARG(axis->name))) < 0) continue;
             axis->is_idle = true;
             grid_note(k->b, str_format(k->a,
-                                       "%.*s is without effect here: on the CPU ranks talk by "
-                                       "gloo, not NCCL; what its values differ in is chance",
+                                       "%.*s has no effect here: on the CPU, ranks use gloo, not "
+                                       "NCCL; differences between its values are chance",
                                        STR_ARG(axis->name)));
         }
     }

@@ -36,8 +36,7 @@ void grid_buckets_idle(struct grid *b) {
     for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) {
         if (!str_is(b->grid.axes[i].name, axis_name)) continue;
         b->grid.axes[i].is_idle = true;
-        grid_note(b, STR("bucket_cap_mb is without effect here: the program makes no "
-                         "DistributedDataParallel of PyTorch's; what its values differ in is "
-                         "chance"));
+        grid_note(b, STR("bucket_cap_mb has no effect here: the program does not use PyTorch's "
+                         "DistributedDataParallel; differences between its values are chance"));
     }
 }

@@ -125,7 +125,7 @@ int grid_read_part(const char *text, struct grid_part *ret_part, struct fail *wh
         is_read = str_to_i64(index, &p.index) && p.index > 0 && p.index <= p.count;
     *ret_part = p;
     if (is_read) return 0;
-    fail_set(why, FAIL_USAGE, "--share %s: not a part of a whole", text);
+    fail_set(why, FAIL_USAGE, "--share %s: not I/N or all/N", text);
     return fail_hint(why, "--share 2/4 measures the second of four parts, --share all/4 puts them "
                           "together");
 }

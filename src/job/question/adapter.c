@@ -84,22 +84,21 @@ static void say_open(struct question *q, bool has_bits) {
     const struct config_value *targets = &q->reading.values[CONFIG_LORA_TARGETS];
     const char *name = has_bits ? "QLoRA" : "LoRA";
     if (rank->type == CONFIG_ABSENT)
-        str_list_format(q->arena, &q->notes,
-                        "%s is not predicted: no key that is read says its rank (--key "
-                        "lora_rank=PATH reads another)",
-                        name);
+        str_list_format(
+            q->arena, &q->notes,
+            "%s is not predicted: no known key gives its rank (--key lora_rank=PATH names one)",
+            name);
     else if (rank->integer < 1)
-        str_list_format(q->arena, &q->notes, "%s is not predicted: %.*s: %.*s is no rank", name,
+        str_list_format(q->arena, &q->notes, "%s is not predicted: %.*s: %.*s is not a rank", name,
                         STR_ARG(rank->path), STR_ARG(rank->text));
     else if (targets->type == CONFIG_ABSENT)
         str_list_format(q->arena, &q->notes,
-                        "%s is not predicted: no key that is read says its layers (--key "
-                        "lora_targets=PATH reads another)",
+                        "%s is not predicted: no known key gives its layers (--key "
+                        "lora_targets=PATH names one)",
                         name);
     else
-        str_list_format(q->arena, &q->notes,
-                        "%s is not predicted: %.*s: %.*s are no names of layers", name,
-                        STR_ARG(targets->path), STR_ARG(targets->text));
+        str_list_format(q->arena, &q->notes, "%s is not predicted: %.*s: %.*s does not name layers",
+                        name, STR_ARG(targets->path), STR_ARG(targets->text));
 }
 
 static void take_config(struct question *q) {
@@ -195,7 +194,7 @@ static void drop_slips(struct question *q, const struct shape *shape, struct str
     }
     if (slips.count == 0 || kept.count == 0) return;
     str_list_format(q->arena, &q->notes,
-                    "LoRA on %.*s: a %.*s has no such layer, and peft passes over it",
+                    "LoRA on %.*s: a %.*s has no such layer, and peft skips it",
                     STR_ARG(buf_str(&slips)), STR_ARG(shape->type));
     q->plan.adapter = plan_adapter(q->arena, plan_adapter_rank(adapter), buf_str(&kept), more);
 }

@@ -78,10 +78,11 @@ static bool is_extra(const struct config_guard *g) {
 
 static void note_unsaid(struct question *q, const struct config_guard *g) {
     if (!says_no_version(g) || str_is(g->value, "fsdp2")) return; // a file of ms-swift's own
-    str_list_format(q->arena, &q->notes, "which FSDP is not said (%.*s): %s", STR_ARG(g->path),
-                    is_accelerates(q, g) ? "the first, accelerate's default"
-                                         : "the second, transformers' default from version 5 on; "
-                                           "version 1 says the first");
+    str_list_format(q->arena, &q->notes, "the FSDP version is not given (%.*s): %s",
+                    STR_ARG(g->path),
+                    is_accelerates(q, g)
+                        ? "taken as 1, accelerate's default"
+                        : "taken as 2, transformers' default from 5 on (version: 1 selects FSDP1)");
 }
 
 struct str question_fsdp(struct question *q) {

@@ -39,7 +39,7 @@ static int add_tier(struct question *q, enum gpu_tier tier, struct question_gpus
         if (gpu_tier(&q->gpus.gpus[i]) == tier) add(q, q->gpus.gpus[i], cards);
     }
     if (rc < 0 || cards->count > 0) return rc;
-    return fail_set(why, FAIL_USAGE, "none of the team's GPUs is of the tier %s",
+    return fail_set(why, FAIL_USAGE, "none of the team's GPUs is in the tier %s",
                     gpu_tier_name(tier));
 }
 
@@ -51,9 +51,9 @@ static bool is_counted(struct str word) {
 }
 
 static int counted(struct str name, struct fail *why) {
-    fail_set(why, FAIL_USAGE, "--gpus %.*s: here a list of GPUs has names without numbers",
+    fail_set(why, FAIL_USAGE, "--gpus %.*s: this list takes names of GPUs without numbers",
              STR_ARG(name));
-    return fail_hint(why, "--ranks N says over how many GPUs of each name a training is");
+    return fail_hint(why, "--ranks N sets over how many GPUs of each name a training runs");
 }
 
 int question_gpus_named(struct question *q, const char *names, struct question_gpus *ret_cards,

@@ -263,9 +263,8 @@ static int take_name(struct question *q, struct str model, bool is_optional, str
     const struct shape *original = namesake(&shapes, model, &f.shape);
     if (!original) return 0;
     f.source = shape_id(&f.shape);
-    f.is = str_format(
-        a, "%.*s is taken for %.*s, whose name it has (its own config.json was not read)",
-        STR_ARG(model), STR_ARG(f.source));
+    f.is = str_format(a, "%.*s is taken as %.*s, by its name (its own config.json was not read)",
+                      STR_ARG(model), STR_ARG(f.source));
     return take(q, &shapes, &f, is_optional, why);
 }
 
@@ -303,7 +302,7 @@ static int take_built(struct question *q, struct str id, bool is_apart, bool is_
     if (!shape) return rc;
     f.shape = *shape;
     f.is = str_format(q->arena, "%.*s has the shape of %.*s%s", STR_ARG(f.model), STR_ARG(id),
-                      is_apart ? ", its fused layers apart" : "");
+                      is_apart ? ", apart from its fused layers" : "");
     return take(q, &shapes, &f, is_optional, why);
 }
 

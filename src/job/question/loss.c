@@ -281,7 +281,7 @@ int question_loss(struct question *q, const struct question_options *o, struct f
                  "grpo:reference or grpo@VERSION (from 0.16 on)",
                  o->loss);
         return fail_hint(why, "for example --loss liger --checkpointing; without --loss all logits "
-                              "are there at once");
+                              "are counted at once");
     }
     const char *liger = liger_word(q);
     if (o->loss)
@@ -310,8 +310,8 @@ static void take_completions(struct question *q) {
     if (!v[CONFIG_ENGINE].boolean) return;
     if (v[CONFIG_ENGINE_MODE].assumed)
         str_list_add(q->arena, &q->notes,
-                     STR("vllm_mode is not in the config: colocate, the default from trl 1.0 on; "
-                         "before, a server, which takes nothing of this GPU"));
+                     STR("vllm_mode is not in the config: taken as colocate, the default from trl "
+                         "1.0 on (before: a server, which uses none of this GPU's memory)"));
     if (str_is(v[CONFIG_ENGINE_MODE].text, "server"))
         p->generator = STR("server");
     else
@@ -328,7 +328,7 @@ static struct str group_said(const struct question *q) {
     const struct config_value *v = &q->reading.values[CONFIG_GENERATION_GROUP];
     const struct str file = v->file.len > 0 ? v->file : q->reading.name;
     if (v->assumed)
-        return str_format(q->arena, "%.*s: num_generations is not there: %lld, trl's default",
+        return str_format(q->arena, "%.*s: num_generations is not set: %lld, trl's default",
                           STR_ARG(file), (long long)v->integer);
     return str_format(q->arena, "%.*s:%d: %.*s = %lld", STR_ARG(file), v->line, STR_ARG(v->path),
                       (long long)v->integer);
@@ -352,7 +352,7 @@ int question_groups(struct question *q, const struct question_options *o, struct
                    STR_ARG(said), (long long)at_once);
     if (p->ranks > 1 || v[CONFIG_GENERATION_BATCH].integer > 0) {
         fail_set(why, FAIL_INPUT, "%.*s", STR_ARG(text));
-        return fail_hint(why, "the training would not begin: correct it first");
+        return fail_hint(why, "the training would not start: correct it first");
     }
     str_list_format(q->arena, &q->notes,
                     "%.*s, so it refuses this on one GPU (--gpus says how many there are)",

@@ -127,7 +127,7 @@ static int read_config(struct question *q, struct question_options *o, struct fa
     if (q->reading.stops) return no_training(q, why);
     if (q->reading.conflict.len > 0 && !o->inference) {
         fail_set(why, FAIL_INPUT, "%.*s", STR_ARG(q->reading.conflict));
-        return fail_hint(why, "the training would not begin: correct it first");
+        return fail_hint(why, "the training would not start: correct it first");
     }
     if (!q->reading.editable && q->reading.refusal.len > 0) question_note(q, q->reading.refusal);
     for (ptrdiff_t i = 0; i < q->reading.warnings.count; i++) {
@@ -164,7 +164,7 @@ static void take_number(struct question *q, enum config_role role, int64_t *numb
     const bool is_word = v->type == CONFIG_TEXT && v->integer <= 0 && v->text.len > 0 &&
                          str_is_digit(v->text.p[0]) && !v->assumed;
     if (*number <= 0 && is_size && is_word) // "4k"
-        question_say(q, "%.*s: \"%.*s\" is no number and is not read", STR_ARG(v->path),
+        question_say(q, "%.*s: \"%.*s\" is not a number and is not read", STR_ARG(v->path),
                      STR_ARG(v->text));
     if (*number > 0 || !has_number(v, is_size)) return;
     *number = v->integer;
@@ -330,8 +330,8 @@ static int no_model(const struct question *q, struct fail *why) {
                          STR_ARG(shell_word(q->arena, likely->items[0])));
     }
     if (q->config.format == CONFIG_PYTHON)
-        return fail_hint(why, "a program is not run: say what it sets, --model NAME, --seq-len N, "
-                              "--lora, --quant, --checkpointing, instead of the file");
+        return fail_hint(why, "a Python program is not run: instead of the file, give what it "
+                              "sets: --model NAME, --seq-len N, --lora, --quant, --checkpointing");
     return fail_hint(
         why, "name it with --model NAME (batchfit list models), or its key with --key model=PATH");
 }
@@ -400,7 +400,7 @@ static void take_unsaid_precision(struct question *q, const struct question_opti
     bool is_fsdp = plan_fsdp(q->plan.shard) > 0 || plan_is_titan(q->plan.shard);
     bool is_whole = q->plan.shard.len == 0 || plan_is_tune(q->plan.shard);
     q->plan.precision = is_whole ? PLAN_BF16 : PLAN_AMP_BF16;
-    const char *what = is_fsdp     ? "bf16 is computed with over shards in fp32 (amp-bf16)"
+    const char *what = is_fsdp     ? "shards are fp32, arithmetic is bf16 (amp-bf16)"
                        : !is_whole ? "weights and arithmetic are bf16, with a master copy in fp32"
                        : q->plan.inference
                            ? "weights and cache are counted in bf16 (fp16 takes as much)"

@@ -35,50 +35,51 @@ struct question_options {
 #define QUESTION_AT(type, member) offsetof(type, q.member)
 
 // What only a training has.
-#define QUESTION_TRAINING_ROWS(type)                                                             \
-    CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                         \
-            "sgd, adam, adamw, adamw_torch_fused (in one kernel), adafactor, lion, or "          \
-            "bitsandbytes' adamw8bit, adamw32bit, lion32bit",                                    \
-            "sgd adam adamw adamw_torch_fused adafactor lion adamw8bit adamw32bit lion32bit"),   \
-        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),             \
-                "use gradient checkpointing"),                                                   \
-        CLI_ROW("lora", "RANK[:NAMES]", CLI_TEXT, QUESTION_AT(type, lora),                       \
-                "train LoRA of this rank over frozen weights: on every linear layer, "           \
-                "or 16:q_proj,v_proj"),                                                          \
-        CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                             \
-                "with --lora: frozen weights in four bits (-left: the rest in bf16, as Axolotl " \
-                "has it; -torchao: as torchtune has them)",                                      \
-                "nf4 nf4-dq nf4-left nf4-dq-left nf4-torchao"),                                  \
-        CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                               \
-                "a language model's loss: liger (with its layers, as use_liger_kernel; needs "   \
-                "--checkpointing); cut (Apple's, as Axolotl has it; needs it, too); dpo (pairs " \
-                "and a reference model, trl 0.12 to 1.13), "                                     \
-                "dpo@1.15, dpo:precomputed, dpo:llamafactory; pairs alone: orpo (trl 0.15 to "   \
-                "1.13), orpo@1.14, cpo, cpo-simpo, simpo, orpo:llamafactory, "                   \
-                "simpo:llamafactory; kto (samples and a reference), kto@1.15; reward (trl's "    \
-                "RewardTrainer); grpo (completions of --target-len tokens), grpo:reference, "    \
-                "grpo@1.15; of a recording chunked",                                             \
-                "liger cut dpo dpo@1.15 dpo:precomputed dpo:llamafactory orpo orpo@1.14 cpo "    \
-                "cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward "      \
-                "grpo grpo:reference grpo@1.15"),                                                \
-        CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                             \
-                "how several GPUs share the weights: fsdp2 (torch's fully_shard; with "          \
-                "accelerate up to 1.13 or Axolotl fsdp2@1.13), fsdp1 (with transformers from "   \
-                "4.52 on fsdp1@4.52), titan (fsdp2 as torchtitan does it; "                      \
-                "titan:op), torchtune (as its recipes do), zero1 to zero3 (DeepSpeed; "          \
-                "zero3:BUCKET:overlap)",                                                         \
-                "fsdp1 fsdp1@4.52 fsdp2 fsdp2@1.13 titan titan:op torchtune zero1 zero2 zero3"), \
-        CLI_ROW("tp", "N", CLI_COUNT, QUESTION_AT(type, tensor_parallel),                        \
-                "with --shard fsdp2 or titan: so many GPUs split each layer (tensor, "           \
-                "sequence and loss parallel, as torchtitan does it)"),                           \
-        CLI_ROW("offload", "WHAT", CLI_TEXT, QUESTION_AT(type, offload),                         \
-                "what ZeRO keeps in the host's memory: optimizer (master copy and states; "      \
-                "the CPU updates), of zero3 param or all (optimizer and parameters)",            \
-                "optimizer param all"),                                                          \
-        CLI_ROW("host-memory", "BYTES", CLI_BYTES, QUESTION_AT(type, host_bytes),                \
-                "memory of the machine that the GPUs are in, for --offload (default this "       \
-                "machine's, where its GPUs train)"),                                             \
-        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),            \
+#define QUESTION_TRAINING_ROWS(type)                                                               \
+    CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                           \
+            "sgd, adam, adamw, adamw_torch_fused (in one kernel), adafactor, lion, or "            \
+            "bitsandbytes' adamw8bit, adamw32bit, lion32bit",                                      \
+            "sgd adam adamw adamw_torch_fused adafactor lion adamw8bit adamw32bit lion32bit"),     \
+        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),               \
+                "use gradient checkpointing"),                                                     \
+        CLI_ROW("lora", "RANK[:NAMES]", CLI_TEXT, QUESTION_AT(type, lora),                         \
+                "train LoRA of this rank over frozen weights: on every linear layer, "             \
+                "or 16:q_proj,v_proj"),                                                            \
+        CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                               \
+                "with --lora: frozen weights in four bits: nf4, nf4-dq (double quantisation), "    \
+                "either with -left (the rest in bf16, as in Axolotl), or nf4-torchao (as in "      \
+                "torchtune)",                                                                      \
+                "nf4 nf4-dq nf4-left nf4-dq-left nf4-torchao"),                                    \
+        CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                                 \
+                "loss of a language model: liger (with Liger's other kernels, as "                 \
+                "use_liger_kernel; needs --checkpointing); cut (Apple's cut cross-entropy, as in " \
+                "Axolotl; needs --checkpointing); dpo (pairs and a reference model, trl 0.12 to "  \
+                "1.13), dpo@1.15 (trl 1.15 or later), dpo:precomputed, dpo:llamafactory; pairs "   \
+                "without a reference: orpo (trl 0.15 to 1.13), orpo@1.14, cpo, cpo-simpo, simpo, " \
+                "orpo:llamafactory, simpo:llamafactory; kto (samples and a reference), kto@1.15; " \
+                "reward (trl's RewardTrainer); grpo (completions of --target-len tokens), "        \
+                "grpo:reference, grpo@1.15; chunked (if recorded so)",                             \
+                "liger cut dpo dpo@1.15 dpo:precomputed dpo:llamafactory orpo orpo@1.14 cpo "      \
+                "cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward "        \
+                "grpo grpo:reference grpo@1.15"),                                                  \
+        CLI_ROW(                                                                                   \
+            "shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                                   \
+            "how several GPUs share the weights: fsdp2 (torch's fully_shard; fsdp2@1.13: "         \
+            "accelerate up to 1.13, or Axolotl), fsdp1 (fsdp1@4.52: transformers 4.52 or "         \
+            "later), titan (torchtitan's FSDP2; titan:op: some operations recomputed), "           \
+            "torchtune (its recipes' FSDP2), zero1 to zero3 (DeepSpeed; zero3:BUCKET:overlap)",    \
+            "fsdp1 fsdp1@4.52 fsdp2 fsdp2@1.13 titan titan:op torchtune zero1 zero2 zero3"),       \
+        CLI_ROW("tp", "N", CLI_COUNT, QUESTION_AT(type, tensor_parallel),                          \
+                "with --shard fsdp2 or titan: number of GPUs that split each layer (tensor, "      \
+                "sequence and loss parallel, as in torchtitan)"),                                  \
+        CLI_ROW("offload", "WHAT", CLI_TEXT, QUESTION_AT(type, offload),                           \
+                "what is kept in the host's memory: optimizer (ZeRO's master copy and states; "    \
+                "the CPU updates), param (zero3) or all (both; zero3 and FSDP)",                   \
+                "optimizer param all"),                                                            \
+        CLI_ROW("host-memory", "BYTES", CLI_BYTES, QUESTION_AT(type, host_bytes),                  \
+                "memory of the machine that holds the GPUs, for --offload (default this "          \
+                "machine's, if its own GPUs train)"),                                              \
+        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),              \
                 "effective batch to keep (default the config's batch x accumulation x ranks)")
 
 // What predictions of every kind take.
@@ -92,7 +93,8 @@ struct question_options {
         CLI_ROW("seq-len", "N", CLI_COUNT, QUESTION_AT(type, sequence_length),                   \
                 "sequence length in tokens"),                                                    \
         CLI_ROW("target-len", "N", CLI_COUNT, QUESTION_AT(type, target_length),                  \
-                "target length in tokens (seq2seq), or of --seq-len a completion's (GRPO)"),     \
+                "target length in tokens (seq2seq), or the part of --seq-len that is generated " \
+                "(GRPO, infer)"),                                                                \
         CLI_ROW_NUM_CLASSES(QUESTION_AT(type, classes)),                                         \
         CLI_ROW("precision", "WORD", CLI_TEXT, QUESTION_AT(type, precision),                     \
                 "fp32, amp-fp16, amp-bf16, bf16 or fp16 (default the config's, else what suits " \
@@ -101,10 +103,11 @@ struct question_options {
         CLI_ROW("channels-last", NULL, CLI_SWITCH, QUESTION_AT(type, channels_last),             \
                 "use the channels_last layout"),                                                 \
         CLI_ROW("compile", NULL, CLI_SWITCH, QUESTION_AT(type, compile),                         \
-                "the model runs under torch.compile, as a config's torch_compile says"),         \
+                "the model runs under torch.compile (a config's torch_compile is read)"),        \
         CLI_ROW("ema", NULL, CLI_SWITCH, QUESTION_AT(type, ema),                                 \
                 "keep an exponential moving average of the weights"),                            \
-        CLI_ROW("ranks", "N", CLI_COUNT, QUESTION_AT(type, ranks), "data-parallel devices"),     \
+        CLI_ROW("ranks", "N", CLI_COUNT, QUESTION_AT(type, ranks),                               \
+                "number of data-parallel devices"),                                              \
         CLI_ROW("min-batch-size", "N", CLI_COUNT, QUESTION_AT(type, least),                      \
                 "smallest batch to try"),                                                        \
         CLI_ROW("max-batch-size", "N", CLI_COUNT, QUESTION_AT(type, most),                       \

@@ -246,19 +246,20 @@ static int add_offload(struct question *q, const char *what, struct fail *why) {
     const bool is_fsdp = plan_fsdp(q->plan.shard) > 0;
     if (!is_fsdp && !plan_zero_read(q->plan.shard, &zero)) {
         fail_set(why, FAIL_USAGE,
-                 "--offload %s: of FSDP or DeepSpeed's ZeRO, which nobody asks for", what);
+                 "--offload %s needs FSDP or DeepSpeed's ZeRO, and neither is asked for", what);
         return fail_hint(why, "say which: --shard fsdp2 --offload all, --shard zero2 --offload "
                               "optimizer, or --shard zero3 --offload all");
     }
     struct str shard = plan_offload(q->arena, q->plan.shard, word);
     if (shard.len == 0 && is_fsdp) {
         fail_set(why, FAIL_USAGE, "--offload %s: FSDP updates where it keeps the parameters", what);
-        return fail_hint(why, "--offload all takes both to the host");
+        return fail_hint(why, "--offload all moves both to the host");
     }
     if (shard.len == 0) {
         fail_set(why, FAIL_USAGE, "--offload %s: stage %d keeps parameters on the GPU", what,
                  zero.stage);
-        return fail_hint(why, "--shard zero3 lets them go; --offload optimizer is of every stage");
+        return fail_hint(
+            why, "--shard zero3 can offload them; --offload optimizer works at every stage");
     }
     q->plan.shard = shard;
     return 0;
@@ -272,7 +273,7 @@ static int fill_shard(struct question *q, const struct question_options *o, stru
     struct str word = str_of(o->shard);
     if (!is_shard(word)) return bad_word(q->arena, word, why);
     if (q->plan.inference)
-        return fail_set(why, FAIL_USAGE, "--shard %s: of a training only", o->shard);
+        return fail_set(why, FAIL_USAGE, "--shard %s is only for training", o->shard);
     q->plan.shard = word;
     return question_titan(q, o, why);
 }
@@ -293,7 +294,7 @@ static void say_sizes(struct question *q) {
     bool is_third = plan_zero_read(q->plan.shard, &zero) && zero.stage == 3;
     if (is_third && !has_numbers(q) && swift_zero(q).len == 0)
         str_list_format(q->arena, &q->notes,
-                        "the config says no sizes of ZeRO stage 3: DeepSpeed's defaults are "
+                        "the config gives no sizes for ZeRO stage 3: DeepSpeed's defaults are "
                         "counted (transformers' \"auto\" needs less)");
 }
 
@@ -314,7 +315,7 @@ static bool is_counted_newer(struct question *q) {
 static void check_config(struct question *q, bool has_gpus) {
     struct fail unserved = {0};
     const char *why = "the config does not say over how many GPUs (--gpus 8xh100, or --ranks 8)";
-    if (has_gpus) why = "one rank has all of them, so that nobody shares its weights";
+    if (has_gpus) why = "one rank has all of the weights and shares none";
     if (q->plan.model.len == 0) why = "no model is named";
     if (q->plan.model.len > 0 && (q->plan.ranks > 1 || is_enough_alone(q))) {
         if (is_counted(q, &unserved) || is_counted_newer(q)) {
@@ -346,10 +347,10 @@ int question_check_ranks(const struct question *q, const struct question_options
         return fail_set(why, FAIL_USAGE, "batch %lld: more than %d are not answered",
                         (long long)tried, PLAN_BATCH_MAX);
     if (ranks > PLAN_RANKS_MAX)
-        return fail_set(why, FAIL_USAGE, "%lld GPUs: more than %d are not answered",
-                        (long long)ranks, PLAN_RANKS_MAX);
+        return fail_set(why, FAIL_USAGE, "%lld GPUs: at most %d are supported", (long long)ranks,
+                        PLAN_RANKS_MAX);
     if (__builtin_mul_overflow(batch, steps, &all) || __builtin_mul_overflow(all, ranks, &all))
-        return fail_set(why, FAIL_USAGE, "batch %lld x %lld x %lld GPUs: not a number of samples",
+        return fail_set(why, FAIL_USAGE, "batch %lld x %lld x %lld GPUs: too many samples to count",
                         (long long)batch, (long long)steps, (long long)ranks);
     if (!o->ranks_are_open && q->effective % ranks != 0)
         return fail_set(why, FAIL_INPUT, "the effective batch %lld cannot be split over %lld ranks",
@@ -361,9 +362,9 @@ int question_shard_check(struct question *q, const struct question_options *o, s
     if (!o->shard) question_titan_groups(q);
     if (q->plan.shard.len > 0 && !o->shard && !o->tape) check_config(q, o->ranks > 1);
     if (q->plan.shard.len > 0 && q->plan.ranks <= 1 && is_enough_alone(q))
-        str_list_add(q->arena, &q->notes,
-                     STR("counted on one GPU; more share what it holds: --gpus 8xh100, or "
-                         "--ranks 8"));
+        str_list_add(
+            q->arena, &q->notes,
+            STR("counted on one GPU; several share what it holds: --gpus 8xh100, or --ranks 8"));
     if (q->plan.shard.len == 0 || q->plan.ranks > 1 || is_enough_alone(q)) return 0;
     fail_set(why, FAIL_USAGE, "--shard %.*s: weights are shared by two GPUs or more",
              STR_ARG(o->shard ? str_of(o->shard) : q->plan.shard));
@@ -392,12 +393,14 @@ int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct
     struct str name;
     int64_t count;
     if (!o->gpus) return 0;
-    if (*ret_gpu) return fail_set(why, FAIL_USAGE, "--gpus %s: beside --gpu %s", o->gpus, *ret_gpu);
+    if (*ret_gpu)
+        return fail_set(why, FAIL_USAGE, "--gpus %s cannot be combined with --gpu %s", o->gpus,
+                        *ret_gpu);
     if (str_find(list, STR("+")) >= 0 || str_find(list, STR(",")) >= 0) {
         fail_set(why, FAIL_USAGE,
-                 "--gpus %s: one training over several kinds of GPU is not answered", o->gpus);
+                 "--gpus %s: one training over several kinds of GPU is not supported", o->gpus);
         return fail_hint(why, "with one batch for all, the GPU with the least memory decides: ask "
-                              "for so many of it");
+                              "for as many of that one");
     }
     int rc = question_gpu_word(o, list, &count, &name, why);
     if (rc < 0) return rc;

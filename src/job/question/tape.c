@@ -54,8 +54,8 @@ int question_tape_ranks(struct question *q, const struct question_options *o, st
     if (!h || h->ranks <= 1 || p->shard.len == 0) return 0;
     if (p->ranks <= 0) p->ranks = h->ranks;
     if (p->ranks == h->ranks) return 0;
-    fail_set(why, FAIL_USAGE, "--tape %s: a GPU of %lld, not of %lld", o->tape, (long long)h->ranks,
-             (long long)p->ranks);
+    fail_set(why, FAIL_USAGE, "--tape %s: recorded as one of %lld GPUs, not of %lld", o->tape,
+             (long long)h->ranks, (long long)p->ranks);
     return fail_hint(why, "record one of them: batchfit record … --shard %.*s --ranks %lld",
                      STR_ARG(p->shard), (long long)p->ranks);
 }
@@ -65,12 +65,12 @@ int question_tape_range(struct question *q, const struct question_options *o, st
     const int64_t only = h && h->batch_count == 1 ? h->batches[0] : 0;
     if (only == 0 || (q->range.most > 0 && q->range.most <= only)) return 0;
     if (o->batch > only) {
-        fail_set(why, FAIL_USAGE, "--tape %s: of batch %lld alone, not of %lld", o->tape,
+        fail_set(why, FAIL_USAGE, "--tape %s: only for batch %lld, not %lld", o->tape,
                  (long long)only, (long long)o->batch);
         return fail_hint(why, "record it at two batches: batchfit record … --batches 2,4");
     }
     q->range.most = only;
-    str_list_format(q->arena, &q->notes,
-                    "the tape is of batch %lld alone: no larger one is looked at", (long long)only);
+    str_list_format(q->arena, &q->notes, "the tape is only for batch %lld: no larger one is tried",
+                    (long long)only);
     return 0;
 }

@@ -64,7 +64,7 @@ int question_titan(struct question *q, const struct question_options *o, struct 
     p->tensor_parallel = o->tensor_parallel;
     if (o->tensor_parallel == 1) return 0;
     if (p->shard.len == 0 || !(plan_is_titan(p->shard) || str_is(p->shard, "fsdp2"))) {
-        fail_set(why, FAIL_USAGE, "--tp %lld: layers are split beside FSDP2 only",
+        fail_set(why, FAIL_USAGE, "--tp %lld: layers are split only together with FSDP2",
                  (long long)o->tensor_parallel);
         return fail_hint(why, "for example --gpus 64xh100 --tp 8 --shard fsdp2");
     }

@@ -55,8 +55,8 @@ static bool is_trls(const struct question *q) {
 
 static struct str said_of(struct question *q, const struct config_value *v) {
     if (!v->assumed) return v->text;
-    if (!is_trls(q)) return str_format(q->arena, "not said: %.*s", STR_ARG(v->text));
-    return str_format(q->arena, "not said: %.*s, the default from trl 0.27 on", STR_ARG(v->text));
+    if (!is_trls(q)) return str_format(q->arena, "not given: %.*s", STR_ARG(v->text));
+    return str_format(q->arena, "not given: %.*s, the default from trl 0.27 on", STR_ARG(v->text));
 }
 
 // Who has embedding, norms and head in bf16 beside four bits, where peft casts them to fp32.
@@ -98,9 +98,8 @@ void question_frozen(struct question *q) {
     if (p->quant.len > 0) {
         str_list_format(
             q->arena, &q->notes,
-            "%.*s (%.*s): four-bit layers are computed in fp32 before autocast takes "
-            "them: weights that are made anew, and inputs of layers, of more bytes than "
-            "counted",
+            "%.*s (%.*s): four-bit layers are computed in fp32 before autocast applies: "
+            "dequantised weights and inputs of layers have more bytes than counted",
             STR_ARG(path_of(v)), STR_ARG(said_of(q, v)));
         return;
     }

@@ -38,7 +38,7 @@ static void take(struct remote_host *h, json_t **document) {
     if (str_find(status, STR(" 200")) < 0 || head < 0) {
         bool needs_token = str_find(status, STR(" 401")) >= 0;
         snprintf(h->reason, sizeof h->reason, "%s",
-                 needs_token ? "it wants its token: set BATCHFIT_TOKEN"
+                 needs_token ? "it requires its token: set BATCHFIT_TOKEN"
                              : "it does not answer as batchfit serve does");
         return;
     }
@@ -47,7 +47,7 @@ static void take(struct remote_host *h, json_t **document) {
     if (json_is_array(json_object_get(*document, "cards"))) return;
     json_decref(*document);
     *document = NULL;
-    snprintf(h->reason, sizeof h->reason, "its answer is no snapshot of batchfit serve");
+    snprintf(h->reason, sizeof h->reason, "its answer is not a snapshot of batchfit serve");
 }
 
 static void ask(struct session *s) {

@@ -20,7 +20,7 @@ int device_remote_read_host(struct arena *a, struct str text, struct remote_host
                             struct fail *why) {
     struct str host = text;
     if (str_starts(host, STR("https://"))) {
-        fail_set(why, FAIL_USAGE, "%.*s: https is not spoken here", STR_ARG(text));
+        fail_set(why, FAIL_USAGE, "%.*s: https is not supported here", STR_ARG(text));
         return fail_hint(why, "forward the port by ssh: ssh -L 8081:localhost:8080 HOST, then "
                               "batchfit watch localhost:8081");
     }
@@ -103,10 +103,10 @@ static void go_on_reading(struct request *r) {
     if (n > 0)
         buf_add(&r->in, (struct str){part, n});
     else if (n == 0)
-        finish(r, r->in.count > 0 ? NULL : "it hung up");
+        finish(r, r->in.count > 0 ? NULL : "it closed the connection");
     else if (errno != EAGAIN && errno != EINTR)
         finish(r, strerror(errno));
-    if (r->fd >= 0 && r->in.count > ANSWER_MOST) finish(r, "its answer has no end");
+    if (r->fd >= 0 && r->in.count > ANSWER_MOST) finish(r, "its answer is too long");
 }
 
 // False: nothing is on its way any more.

@@ -91,13 +91,14 @@ bool rules_card_memory(const struct view *v, struct finding *f) {
     // free.
     bool is_much = g->used_bytes > g->total_bytes / 10;
     if (g->used_bytes < g->total_bytes / 50) {
-        return finding_say(f, FINDING_OK, value, STR("no one else uses it"), NULL);
+        return finding_say(f, FINDING_OK, value, STR("no other process uses it"), NULL);
     }
-    return finding_tell(
-        v->arena, f, is_much ? FINDING_WARNING : FINDING_OK, value,
-        is_much ? "wait for them or stop them; fit subtracts what they hold from the GPU's memory"
-                : NULL,
-        "%.*s in use: %.*s", STR_ARG(unit_bytes(v->arena, g->used_bytes)), STR_ARG(holders(v)));
+    return finding_tell(v->arena, f, is_much ? FINDING_WARNING : FINDING_OK, value,
+                        is_much ? "wait for the processes that use it or stop them; fit subtracts "
+                                  "what they hold from the GPU's memory"
+                                : NULL,
+                        "%.*s in use: %.*s", STR_ARG(unit_bytes(v->arena, g->used_bytes)),
+                        STR_ARG(holders(v)));
 }
 
 // --- What it can do ------------------------------------------------------------------------------

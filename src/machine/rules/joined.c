@@ -43,7 +43,7 @@ static const char *const reasons[] = {
     NULL,
     "the chipset does not support it",
     "the GPU or its driver does not support it",
-    "the way between them does not support it",
+    "the path between them does not support it",
     "it is switched off by a setting of the driver",
     "it is not supported",
 };

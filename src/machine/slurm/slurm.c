@@ -96,7 +96,7 @@ static struct str cut_resource(struct str *rest) {
 }
 
 static int bad_line(struct str line, struct fail *why) {
-    fail_set(why, FAIL_MACHINE, "sinfo printed '%.*s', which is no node", STR_ARG(line));
+    fail_set(why, FAIL_MACHINE, "sinfo printed '%.*s', which is not a node", STR_ARG(line));
     return fail_hint(why, "it was asked for -h -N -o '%s'; is it Slurm's own?", SLURM_FORMAT);
 }
 
@@ -140,7 +140,7 @@ static int failed(const struct os_captured *c, struct fail *why) {
 
 static int none(const struct slurm *s, const char *partition, struct fail *why) {
     if (s->nodes == 0 && partition) {
-        fail_set(why, FAIL_INPUT, "--partition %s: sinfo knows no node of it", partition);
+        fail_set(why, FAIL_INPUT, "--partition %s: sinfo lists no node in it", partition);
         return fail_hint(why, "sinfo -s lists the partitions");
     }
     fail_set(why, FAIL_MACHINE, "none of the %lld nodes that sinfo lists has GPUs",

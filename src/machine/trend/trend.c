@@ -68,7 +68,7 @@ static bool throttled(const struct trend *t, struct finding *f) {
     struct str value = str_format(t->arena, "%.1f %%", 100 * stats_or_0(s.heat));
     // Not more than the time in which heat was in the way: the highest clock is not always reached.
     double hours = 24 * fmin(lost, s.heat);
-    if (s.heat >= 0.01 && hours >= 0.1) buf_format(&b, "; you lose %.1f h a day so", hours);
+    if (s.heat >= 0.01 && hours >= 0.1) buf_format(&b, "; that costs %.1f h a day", hours);
     if (s.heat >= 0.01) {
         return finding_say(f, FINDING_WARNING, value, buf_str(&b),
                            "improve cooling and power supply, or lower the power limit: a steady "

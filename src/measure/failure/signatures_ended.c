@@ -61,7 +61,8 @@ const struct failure_signature failure_signatures_ended[] = {
      "ray.exceptions.RayActorError\nThe actor is dead because its worker process has died\n"
      "WorkerCrashedError\nwhile executing a task by an unexpected system error",
      RANK_LAUNCHER},
-    {"engine-failed", FAILURE_COMMUNICATION, "only tells that the inference engine's process died",
+    {"engine-failed", FAILURE_COMMUNICATION,
+     "only reports that the inference engine's process died",
      "the lines of EngineCore or WorkerProc above show why",
      "Engine core initialization failed\nEngineDeadError: EngineCore encountered an issue\n"
      "EngineCore encountered a fatal error\nEngine core proc & died unexpectedly\n"
@@ -263,7 +264,8 @@ const struct failure_signature failure_signatures_ended[] = {
      "retain_graph=True only where both are meant",
      "Trying to backward through the graph a second time", RANK_OWN},
     {"no-main-guard", FAILURE_CRASH, "a worker process started the whole script again",
-     "put the training under if __name__ == \"__main__\": (Windows and macOS start workers so), or "
+     "put the training under if __name__ == \"__main__\": (Windows and macOS start workers this "
+     "way), or "
      "use no workers",
      "current process has finished its bootstrapping phase.", RANK_OWN + 1},
     // The rest.

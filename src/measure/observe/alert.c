@@ -28,7 +28,7 @@ static const struct kind {
     const char *remedy;
 } kinds[] = {
     {"temperature", "alert.temperature", "temperature", " C", 150, temperature,
-     "look at fans and air, or lower the power limit"},
+     "check the fans and the airflow, or lower the power limit"},
     {"memory", "alert.memory", "memory in use", " %", 100, memory,
      "a smaller batch (batchfit fit), or end what else uses the GPU"},
     {"power", "alert.power", "power", " W", 5000, power, "lower the power limit (nvidia-smi -pl)"},

@@ -27,7 +27,7 @@ int forecast_completion(const struct plan *p, int64_t *ret_tokens, int64_t *ret_
     if (*ret_completion < *ret_tokens || !why) return 0;
     fail_set(why, FAIL_INPUT, "a completion of %lld tokens leaves none of %lld for its prompt",
              (long long)*ret_completion, (long long)*ret_tokens);
-    return fail_hint(why, "--seq-len is of both, --target-len of the completion");
+    return fail_hint(why, "--seq-len covers both, --target-len only the completion");
 }
 
 static int64_t padded(int64_t tokens) {
@@ -171,9 +171,9 @@ static void note_server(struct forecast *f, const struct tape_generation *g, con
         a, &t->notes,
         "a server with a paged cache (vLLM): %.*s of weights, and %.*s for each sequence of "
         "%lld tokens (%lld blocks of %d tokens, %.*s each%.*s) in what its share of the GPU "
-        "(gpu_memory_utilization) leaves beside its own passes; over N GPUs with tensor "
-        "parallelism "
-        "each has an Nth of both (of keys and values no less than one of %lld heads)",
+        "(gpu_memory_utilization) leaves after its own passes; over N GPUs with tensor parallelism "
+        "each holds an Nth of both (but keys and values of at least one of %lld heads)"
+        "",
         STR_ARG(weights_text(f, s, weights)), STR_ARG(unit_bytes(a, bytes)), (long long)tokens,
         (long long)all, PAGE, STR_ARG(unit_bytes(a, g->layers * page)), STR_ARG(windowed),
         (long long)shape_kv_heads(s));
@@ -194,9 +194,9 @@ void forecast_note_generator(struct forecast *f, const struct plan *p, const str
     const struct tape_generation g = forecast_generation(p, s);
     str_list_format(
         f->arena, &t->notes,
-        "a batch is of sequences that transformers' generate continues: %lld tokens "
-        "behind a prompt of %lld%s; keys and values of all of them, a pass over the prompts "
-        "and what is sampled are counted; gaps that the growing cache leaves are not",
+        "a batch is of sequences that transformers' generate continues: %lld tokens after a prompt "
+        "of %lld%s; keys and values of all of them, a pass over the prompts and what is sampled "
+        "are counted; gaps that the growing cache leaves are not",
         (long long)g.completion, (long long)g.prompt,
         p->target_length > 0 ? "" : " (assumed: --target-len)");
     if (g.windowed > 0 && g.window < g.prompt + g.completion)
@@ -224,8 +224,8 @@ static void note_generator(struct forecast *f, const struct plan *p, struct fore
             STR_ARG(count));
     } else if (share == 0) {
         str_list_add(a, &t->notes,
-                     STR("completions come from a server (vllm_mode: server), which takes nothing "
-                         "of this GPU"));
+                     STR("completions come from a server (vllm_mode: server), which uses none of "
+                         "this GPU's memory"));
     } else if (plan_engine_sleeps(p->generator)) {
         str_list_format(a, &t->notes,
                         "vLLM on this GPU gives its memory back while the training steps "
@@ -248,13 +248,13 @@ void forecast_note_completions(struct forecast *f, const struct plan *p, struct 
     if (!plan_preference_read(p->loss, &how)) return;
     str_list_format(
         a, &t->notes,
-        "a batch is of completions: %lld tokens that are scored behind %lld of a prompt%s",
+        "a batch is of completions: %lld tokens that are scored after %lld of a prompt%s",
         (long long)completion, (long long)(tokens - completion),
         p->target_length > 0 ? "" : " (assumed: --target-len)");
     str_list_add(
         a, &t->notes,
-        !how.refers ? STR("there is no reference (beta: 0, as trl has it unless told "
-                          "otherwise); the scores of the model that generated come with "
+        !how.refers ? STR("there is no reference (beta: 0, trl's default);"
+                          " the scores of the model that generated come with "
                           "the batch")
         : p->adapter.len > 0
             ? STR("the reference is the model with its adapter switched off, before the step")
@@ -265,8 +265,8 @@ void forecast_note_completions(struct forecast *f, const struct plan *p, struct 
         how.scores == PLAN_SCORES_NEW
             ? STR("tokens are scored by tiles of logits, as trl does from 1.15 on: earlier "
                   "versions need more (--loss grpo)")
-            : STR("all logits of the completions are counted several times, as trl from "
-                  "0.16 to 1.13 has them: 1.14 needs less, from 1.15 on much less (--loss "
+            : STR("all logits of the completions are counted several times, as in trl 0.16 to 1.13:"
+                  " 1.14 needs less, from 1.15 on much less (--loss "
                   "grpo@1.15)"));
     note_generator(f, p, t);
 }

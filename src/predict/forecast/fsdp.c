@@ -37,12 +37,13 @@ static void note_fsdp1(struct forecast *f, const struct plan *p, const struct sh
         "each layer and each matrix of the adapter a flat parameter, bf16 shards of frozen ones",
         ("each layer and each matrix of the adapter a flat parameter, shards of frozen ones in "
          "four bits packed as bf16 (bnb_4bit_quant_storage; their scales are whole on every GPU)")};
-    str_list_format(f->arena, &t->notes,
-                    "fsdp1 over %lld GPUs as accelerate wraps a model: %s, bf16 when gathered and "
-                    "reduced, the layer before gathered early in backward (BACKWARD_PRE); blocks "
-                    "that wait for another stream count as freed; the first GPU is shown, and none "
-                    "has more; in new trainings FSDP2 takes its place",
-                    (long long)p->ranks, units[p->quant.len > 0 ? 2 : p->adapter.len > 0]);
+    str_list_format(
+        f->arena, &t->notes,
+        "fsdp1 over %lld GPUs as accelerate wraps a model: %s, bf16 when gathered and "
+        "reduced, the layer before gathered early in backward (BACKWARD_PRE); blocks "
+        "that wait for another stream count as freed; the first GPU is shown; none has more"
+        "; in new trainings FSDP2 takes its place",
+        (long long)p->ranks, units[p->quant.len > 0 ? 2 : p->adapter.len > 0]);
     note_retained(f, p, s, t);
     str_list_format(f->arena, &t->notes,
                     "transformers 4.48 and before copy the logits once more in the loss: %.*s a "
@@ -55,7 +56,7 @@ static void note_offload(struct forecast *f, const struct plan *p, struct foreca
     str_list_format(f->arena, &t->notes,
                     "offload: shards and their gradients%s are the host's, %.*s a rank page-locked "
                     "in blocks of powers of two, and the update is the CPU's, fused; loading the "
-                    "model and the data loaders come besides",
+                    "model and the data loaders come on top",
                     plan_fsdp(p->shard) == 1 && p->adapter.len > 0
                         ? " (FSDP1 has room for those of frozen weights, too)"
                         : "",
@@ -66,7 +67,7 @@ void forecast_note_tune(struct forecast *f, const struct plan *p, struct forecas
     str_list_format(f->arena, &t->notes,
                     "FSDP2 over %lld GPUs as torchtune's recipes apply it: each layer a group, "
                     "embedding and head gathered from forward to backward, gradients reduced in "
-                    "every micro-step, all in bf16; the first GPU is shown, and none has more",
+                    "every micro-step, all in bf16; the first GPU is shown; none has more",
                     (long long)p->ranks);
 }
 
@@ -95,7 +96,7 @@ static void note_fsdp2(struct forecast *f, const struct plan *p, const struct sh
     bool is_older = str_is(p->shard, plan_fsdp2_older), is_adapter = p->adapter.len > 0;
     str_list_format(f->arena, &t->notes,
                     "fsdp2 over %lld GPUs as %s: %s, bf16 when gathered and reduced; the first GPU "
-                    "is shown, and none has more",
+                    "is shown; none has more",
                     (long long)p->ranks,
                     is_older     ? "accelerate up to 1.13, and Axolotl, wrap a model"
                     : is_adapter ? "transformers' Trainer has it with an adapter"

@@ -273,7 +273,7 @@ static void note_name(struct arena *a, const struct plan *p, struct forecast_tap
     const struct str model = t->entry->header.model;
     if (owner_of(p->model).len == 0 || is_same_model(a, p->model, model)) return;
     *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
-        str_format(a, "%.*s is taken for %.*s, whose name it has: its own config.json was not read",
+        str_format(a, "%.*s is taken as %.*s, by its name: its own config.json was not read",
                    STR_ARG(p->model), STR_ARG(model));
 }
 

@@ -12,16 +12,16 @@ void forecast_note_update(struct forecast *f, const struct plan *p, struct forec
                           bool is_fused) {
     if (!is_fused && p->fused)
         str_list_format(f->arena, &t->notes,
-                        "AdamW is counted as PyTorch runs it unless told otherwise (foreach): "
-                        "fused, as it runs here, needs up to %.*s less",
+                        "AdamW is counted as PyTorch's default (foreach): fused, as it runs here, "
+                        "needs up to %.*s less",
                         STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
     else if (!is_fused)
         str_list_add(f->arena, &t->notes,
-                     STR("AdamW is counted as PyTorch runs it unless told otherwise (foreach): "
-                         "its step has temporaries that fused=True has not"));
+                     STR("AdamW is counted as PyTorch's default (foreach): its step has "
+                         "temporaries that fused=True avoids"));
     else if (!p->fused)
         str_list_format(f->arena, &t->notes,
-                        "AdamW is counted as fused: one that is not needs up to %.*s more",
+                        "AdamW is counted as fused: without fused=True it needs up to %.*s more",
                         STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
 }
 
@@ -36,7 +36,7 @@ void forecast_note_adapter(struct forecast *f, const struct plan *p, struct fore
                         "embedding, norms and head in %s",
                         STR_ARG(p->quant),
                         str_is(p->quant, "nf4-torchao")
-                            ? "torchao stores them, which makes each anew in 14 bytes an element"
+                            ? "torchao stores them, which dequantises each in 14 bytes an element"
                             : "bitsandbytes stores them",
                         is_left ? "bf16, as loaded" : "fp32, as peft prepares them");
     else if (plan_is_wide(p) && forecast_has_wide(t))
@@ -59,8 +59,8 @@ void forecast_note_adapter(struct forecast *f, const struct plan *p, struct fore
 // convolutions and attention keep their outputs.
 void forecast_note_compile(struct forecast *f, struct forecast_tape *t) {
     const struct tape_header *h = &t->entry->header;
-    static const char open[] = "CUDA graphs (mode reduce-overhead, max-autotune) and what is tried "
-                               "while it compiles are not counted";
+    static const char open[] = "CUDA graphs (mode reduce-overhead, max-autotune) and autotuning "
+                               "during compilation are not counted";
     if (!f->plan.compile) return;
     t->is_upper_bound |= h->compile.len == 0;
     if (h->compile.len > 0)
@@ -70,8 +70,9 @@ void forecast_note_compile(struct forecast *f, struct forecast_tape *t) {
                         STR_ARG(h->compile), STR_ARG(h->torch), open);
     else
         str_list_format(f->arena, &t->notes,
-                        "compiled: counted as eager PyTorch, whose operations write down what "
-                        "Inductor fuses, so every figure is an upper bound; %s",
+                        "compiled: counted as eager PyTorch, whose operations store what Inductor "
+                        "fuses, so every figure is an upper bound"
+                        "; %s",
                         open);
 }
 
@@ -115,10 +116,9 @@ static void note_experts(struct forecast *f, const struct plan *p, const struct 
             "%.*s more in the backward pass",
             STR_ARG(unit_bytes(f->arena, 2 * 2 * each * s->experts * inner * s->hidden)));
     else if (plan_adapter_targets(p->adapter).len == 0 && has_linear_experts(f, s))
-        str_list_add(
-            f->arena, &t->notes,
-            STR("LoRA is on the experts too, as peft 0.21 has all-linear: their weights are "
-                "made anew with it in every pass"));
+        str_list_add(f->arena, &t->notes,
+                     STR("LoRA is on the experts too, as with peft 0.21's all-linear: their "
+                         "weights are rebuilt with it in every pass"));
 }
 
 // transformers/models/t5/modeling_t5.py: up to 5.14 scores are added to a bias, and a layer keeps
@@ -141,8 +141,8 @@ static void note_attention(struct forecast *f, const struct shape *s, struct for
     if (is_gemma2 || str_is(s->type, "gpt_oss")) {
         window = 0; // its masks are counted, whatever they mask
         str_list_format(f->arena, &t->notes,
-                        "attention is counted as plain products and a softmax (eager), as "
-                        "transformers runs %s unless told otherwise: flash attention needs less",
+                        "attention is counted as plain products and a softmax (eager), the default "
+                        "of transformers for %s: flash attention needs less",
                         is_gemma2 ? "Gemma 2" : "gpt-oss");
     }
     if (window > 0 && tokens > window)
@@ -162,7 +162,7 @@ static void note_tower(struct forecast *f, const struct plan *p, const struct sh
                    : ", where LoRA is, too, as peft has all-linear";
     str_list_format(f->arena, &t->notes,
                     "not counted: images. The whole model is in memory and is trained on text: its "
-                    "part that sees (%.0f million parameters%s) does not run",
+                    "vision part (%.0f million parameters%s) does not run",
                     (double)s->tower / 1e6, also);
 }
 
@@ -180,37 +180,39 @@ static void note_head(struct forecast *f, const struct shape *s, struct forecast
 static const char *const scores[][3] = {
     [PLAN_STEP_DPO] =
         {[PLAN_SCORES_WHOLE] =
-             "all logits are counted several times, as trl from 0.12 to 1.13 has "
-             "them: 1.14 needs less, from 1.15 on much less (--loss dpo@1.15), before 0.12 more",
+             "all logits are counted several times, as in trl 0.12 to 1.13:"
+             " 1.14 needs less, from 1.15 on much less (--loss dpo@1.15), before 0.12 more",
          [PLAN_SCORES_NEW] = "tokens are scored by tiles of logits, as trl does from 1.15 on: "
                              "earlier versions need more (--loss dpo)",
-         [PLAN_SCORES_LLAMAFACTORY] = "all logits and a softmax of them are counted, of both "
-                                      "models, as LLaMA-Factory has them"},
-    [PLAN_STEP_ORPO] =
-        {[PLAN_SCORES_WHOLE] = "all logits are counted several times, and a cross-entropy of the "
-                               "preferred half, as trl from 0.15 to 1.13 has them: from 1.14 on it "
-                               "needs less (--loss orpo@1.14), before 0.15 more",
-         [PLAN_SCORES_NEW] = "a cross-entropy of the preferred half is counted beside all logits, "
-                             "which are scored by trl's kernel from 1.14 on: earlier versions need "
-                             "more (--loss orpo)",
          [PLAN_SCORES_LLAMAFACTORY] =
-             "all logits and a softmax of them are counted, as LLaMA-Factory has them"},
+             "all logits and a softmax of them are counted, for both models, as in LLaMA-Factory"},
+    [PLAN_STEP_ORPO] = {[PLAN_SCORES_WHOLE] =
+                            "all logits are counted several times, and a cross-entropy of the "
+                            "preferred half, as in trl 0.15 to 1.13:"
+                            " from 1.14 on it "
+                            "needs less (--loss orpo@1.14), before 0.15 more",
+                        [PLAN_SCORES_NEW] =
+                            "a cross-entropy of the preferred half is counted beside all logits, "
+                            "which are scored by trl's kernel from 1.14 on: earlier versions need "
+                            "more (--loss orpo)",
+                        [PLAN_SCORES_LLAMAFACTORY] =
+                            "all logits and a softmax of them are counted, as in LLaMA-Factory"},
     [PLAN_STEP_SIMPO] = {[PLAN_SCORES_WHOLE] =
-                             "all logits are counted several times, as trl from 0.15 to 1.13 has "
-                             "them, " SIMPO_ALONE ": from 1.14 on it needs less (--loss "
+                             "all logits are counted several times, as in trl 0.15 to 1.13, "
+                             " " SIMPO_ALONE ": from 1.14 on it needs less (--loss "
                              "simpo@1.14)",
                          [PLAN_SCORES_NEW] =
                              "all logits are scored by trl's kernel from 1.14 on, " SIMPO_ALONE
                              ": earlier versions need more (--loss simpo)"},
     [PLAN_STEP_KTO] = {[PLAN_SCORES_WHOLE] =
-                           "all logits are counted several times, as trl from 1.0 to 1.13 has "
-                           "them: 1.14 needs less, from 1.15 on much less (--loss kto@1.15)",
+                           "all logits are counted several times, as in trl 1.0 to 1.13:"
+                           " 1.14 needs less, from 1.15 on much less (--loss kto@1.15)",
                        [PLAN_SCORES_NEW] =
                            "tokens are scored by tiles of logits, as trl does from 1.15 on: "
                            "earlier versions need more (--loss kto)"},
     [PLAN_STEP_REWARD] = {[PLAN_SCORES_WHOLE] =
-                              "a head of one number is in the place of the words', as trl's "
-                              "RewardTrainer has it (both halves in one pass, from 0.24 on)"}};
+                              "a head with one output replaces that of the words, as in trl's "
+                              "RewardTrainer (both halves in one pass, from 0.24 on)"}};
 
 static void note_preference(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
     struct plan_preference how;
@@ -246,10 +248,10 @@ void forecast_note_loss(struct forecast *f, const struct plan *p, struct forecas
     else if (plan_is_preference(p->loss))
         note_preference(f, p, t);
     else if (str_starts(p->loss, STR("linear")))
-        str_list_add(f->arena, &t->notes,
-                     STR("the loss by eight chunks of tokens, as torchtune's "
-                         "LinearCrossEntropyLoss has it, where no token is masked: a prompt that "
-                         "is needs less"));
+        str_list_add(
+            f->arena, &t->notes,
+            STR("the loss by eight chunks of tokens, as in torchtune's "
+                "LinearCrossEntropyLoss, with no token masked: a masked prompt needs less"));
     else if (str_is(p->loss, "cut"))
         str_list_add(f->arena, &t->notes,
                      STR("the loss by cut cross-entropy, as Axolotl's plugin applies it: no logits "

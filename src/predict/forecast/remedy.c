@@ -232,11 +232,11 @@ static const struct remedy remedies[] = {
     {"frozen weights in bf16", "dtype: bfloat16; the adapter stays in fp32", use_bf16_frozen},
     {"weights in bf16", "loses precision in small updates", use_bf16},
     {"LoRA of rank 16", "trains an adapter, not the weights themselves", use_lora},
-    {"QLoRA: frozen weights in four bits", "needs bitsandbytes; weights are made anew in each pass",
-     use_four_bits},
-    {"optimizer offload", "the CPU updates, gradients go over: slower", use_offload,
+    {"QLoRA: frozen weights in four bits",
+     "needs bitsandbytes; weights are dequantised in each pass", use_four_bits},
+    {"optimizer offload", "the CPU updates, gradients cross PCIe: slower", use_offload,
      .offload = "optimizer"},
-    {"parameter offload", "weights come over in each pass, too: slower", use_offload,
+    {"parameter offload", "weights cross PCIe in each pass, too: slower", use_offload,
      .offload = "all"},
     {"twice as many GPUs",
      "the GPUs; the effective batch doubles where accumulation cannot be halved",
@@ -249,7 +249,7 @@ static const struct remedy remedies[] = {
 static struct str cost_of(const struct forecast *changed, const struct forecast_card *card,
                           const struct forecast_tape *t, bool is_recomputed, const char *cost) {
     const struct forecast_host host = forecast_host(changed, card, t);
-    return str_format(changed->arena, "%s%s; %s of host memory a machine",
+    return str_format(changed->arena, "%s%s; %s of host memory per machine",
                       is_recomputed ? "a second forward pass; " : "", cost,
                       unit_bytes(changed->arena, host.bytes).p);
 }
@@ -273,7 +273,7 @@ static struct str name_of(struct arena *a, const struct plan *from, const struct
 // Four bits are torchao's to torchtune.
 static struct str four_bits_cost(const struct plan *from, const struct plan *to, const char *cost) {
     bool is_torchao = str_is(to->quant, "nf4-torchao") && from->quant.len == 0;
-    return is_torchao ? STR("needs torchao; weights are made anew in each pass") : str_of(cost);
+    return is_torchao ? STR("needs torchao; weights are dequantised in each pass") : str_of(cost);
 }
 
 // How the figure is asked for where GPUs share in another way: a name alone leaves open what stands
@@ -281,7 +281,7 @@ static struct str four_bits_cost(const struct plan *from, const struct plan *to,
 static struct str with_options(struct arena *a, const struct plan *from, const struct plan *to,
                                struct str cost) {
     if (str_equal(from->shard, to->shard)) return cost;
-    return str_format(a, "%s; the figure of --shard %s", str_z(a, cost), str_z(a, to->shard));
+    return str_format(a, "%s; computed as --shard %s", str_z(a, cost), str_z(a, to->shard));
 }
 
 // Whether it runs in less than is needed now. One replay, where to find what it needs takes many.

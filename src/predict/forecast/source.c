@@ -76,7 +76,7 @@ static struct str command(struct arena *a, const char *library, struct str name)
 }
 
 static struct str of_own_code(struct arena *a) {
-    return str_copy(a, STR("one of your own code: write a function in FILE.py that returns the "
+    return str_copy(a, STR("for a model of your own: write a function in FILE.py that returns the "
                            "model, then batchfit record python:FILE:FUNCTION"));
 }
 
@@ -132,8 +132,9 @@ static int hub_advice(struct arena *a, struct str name, struct str *ret_advice, 
     } else if (has_owner) {
         struct str source = str_format(a, "hf:%.*s", STR_ARG(name));
         *ret_advice = str_format(a,
-                                 "its shape is not known here, and batchfit fetches nothing; one "
-                                 "whose family has templates needs no more than the first of: hf "
+                                 "its shape is not known here, and batchfit fetches nothing; if "
+                                 "its family has templates, the first of these is enough:"
+                                 " hf "
                                  "download %.*s config.json && batchfit record %.*s",
                                  STR_ARG(word), STR_ARG(shell_word(a, source)));
     }

@@ -87,7 +87,7 @@ void forecast_note_titan(struct forecast *f, const struct plan *p, struct foreca
         str_is(p->shard, "titan:op") ? ", some operations of a layer recomputed" : "";
     str_list_format(f->arena, &t->notes,
                     "FSDP2 over %lld ranks as torchtitan wraps its Llama: fp32 shards, bf16 when "
-                    "gathered, fp32 when reduced%s; the first GPU is shown, and none has more",
+                    "gathered, fp32 when reduced%s; the first GPU is shown; none has more",
                     (long long)plan_shard_ranks(p), again);
     note_norms(f, p, t);
     if (p->shard_ranks > 0)

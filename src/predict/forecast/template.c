@@ -455,7 +455,8 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     int farthest, rc;
     const int64_t longest = w.positions > 0 ? shape_longest(f->shape) : INT64_MAX;
     if (p->sequence_length > longest)
-        return fail_set(why, FAIL_INPUT, "%.*s: %lld tokens, of %lld positions that it learned",
+        return fail_set(why, FAIL_INPUT,
+                        "%.*s: %lld tokens, but it has only %lld learned positions",
                         STR_ARG(p->model), (long long)p->sequence_length, (long long)longest);
     rc = open_family(f->cache, &w, why);
     if (rc < 0) return rc;

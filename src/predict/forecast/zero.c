@@ -51,14 +51,15 @@ static int64_t update_bytes(const struct tape *t, const struct tape_zero *how) {
 
 static struct str stage12_text(struct arena *a, const struct tape_zero *how) {
     const bool is_away = how->offload.optimizer != TAPE_ON_GPU;
-    return str_format(a,
-                      "a master copy and AdamW's states in fp32 by parts%s, %s reduced in %s of "
-                      "%lld elements; no GPU has more than what is shown",
-                      is_away ? " on the host" : "",
-                      how->stage == 1 ? "all gradients kept,"
-                      : is_away       ? "gradients sent there when they are"
-                                      : "gradients kept by parts,",
-                      how->overlaps ? "two buckets" : "a bucket", (long long)how->bucket);
+    return str_format(
+        a,
+        "a master copy and AdamW's states in fp32, partitioned%s, %s reduced in %s of "
+        "%lld elements; no GPU has more than what is shown",
+        is_away ? " on the host" : "",
+        how->stage == 1 ? "all gradients kept,"
+        : is_away       ? "gradients sent there when they are"
+                        : "gradients kept partitioned,",
+        how->overlaps ? "two buckets" : "a bucket", (long long)how->bucket);
 }
 
 static const char *const place_names[] = {"on the GPU", "on the host", "on disks"};
@@ -69,7 +70,7 @@ static void note_offload(struct arena *a, const struct tape_offload *o, struct f
     str_list_format(a, &t->notes,
                     "offload: the update is %s, parameters are %s; the host's memory is counted as "
                     "DeepSpeed asks for it, %.*s a rank page-locked in blocks of powers of two%s; "
-                    "loading the model and the data loaders come besides",
+                    "loading the model and the data loaders come on top",
                     o->optimizer == TAPE_ON_DISK   ? "the CPU's, its states on disks"
                     : o->optimizer == TAPE_ON_HOST ? "the CPU's (DeepSpeedCPUAdam)"
                                                    : "the GPU's",
@@ -96,7 +97,7 @@ static void note_bits(struct arena *a, const struct plan *p, struct forecast_tap
             "zero3:auto:overlap:reentrant) a layer's go when it has run");
     else if (!p->checkpointing)
         str_list_format(a, &t->notes,
-                        "once gathered they stay from forward to backward, as the graph holds them "
+                        "once gathered they stay from forward to backward, held by the graph "
                         "without gradient checkpointing");
 }
 
@@ -104,8 +105,9 @@ static struct str stage3_text(struct arena *a, const struct tape_zero *how) {
     const struct zero3 *z = &how->zero3;
     return str_format(
         a,
-        "by parts as gradients, their fp32 master copy and AdamW's states are; gradients are "
-        "reduced in a bucket of %lld elements; parameters of up to %lld elements stay whole, so do "
+        "partitioned, as are gradients, their fp32 master copy and AdamW's states; gradients are "
+        "reduced"
+        " in a bucket of %lld elements; parameters of up to %lld elements stay whole, so do "
         "those needed again within %lld, and up to %lld are gathered early; blocks that wait for "
         "another stream count as freed; the first GPU is shown",
         (long long)how->bucket, (long long)z->persist, (long long)z->reuse,

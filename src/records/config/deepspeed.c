@@ -35,11 +35,12 @@ static void compare_number(struct reader *r, struct config_node *file, const str
     const int64_t theirs = config_scalar_read(r->config, n).integer;
     const struct str place = config_node_place(r->arena, r->config, n);
     if (theirs == v->integer) {
-        refuse(r, "the figure stands there, too, and that file is not written: make it \"auto\"",
+        refuse(r, "that file has the figure, too, and is not written: set it to \"auto\" there",
                place);
         return;
     }
-    config_reader_refuse(r, "%.*s: %s = %lld, but %s is %.*s%s: the trainer refuses the two",
+    config_reader_refuse(r,
+                         "%.*s: %s = %lld, but %s is %.*s%s: the trainer refuses the combination",
                          STR_ARG(place), p->key, (long long)theirs, config_role_name(p->role),
                          STR_ARG(v->text), v->assumed ? " by default" : "");
     refuse(r, "another figure than the trainer's: correct one of the two first", place);
@@ -56,10 +57,10 @@ static void compare_total(struct reader *r, struct config_node *file) {
     if (micro > 0 && steps > 0 && !__builtin_mul_overflow(micro, steps, &step) && total % step) {
         config_reader_refuse(r,
                              "%.*s: train_batch_size = %lld is no multiple of %lld x %lld: the "
-                             "trainer refuses the two",
+                             "trainer refuses the combination",
                              STR_ARG(place), (long long)total, (long long)micro, (long long)steps);
     }
-    refuse(r, "the effective batch stands there, and that file is not written: make it \"auto\"",
+    refuse(r, "that file has the effective batch and is not written: set it to \"auto\" there",
            place);
 }
 
@@ -75,7 +76,7 @@ static void compare_precision(struct reader *r, struct config_node *file, const 
         v->bound = str_format(r->arena, "%.*s: %s.enabled = true", STR_ARG(place), section);
     if (theirs == ours || str_is(v->text, "auto")) return;
     config_reader_refuse(
-        r, "%.*s: %s.enabled = %s, but precision is %.*s: the trainer refuses the two",
+        r, "%.*s: %s.enabled = %s, but precision is %.*s: the trainer refuses the combination",
         STR_ARG(place), section, theirs ? "true" : "false", STR_ARG(v->word));
 }
 
@@ -141,17 +142,16 @@ static void compare_launchers(struct reader *r) {
     const int64_t theirs = config_scalar_read(r->config, n).integer;
     if (theirs == v->integer)
         config_reader_warn(r,
-                           "%.*s: gradient_accumulation_steps = %lld stands there, too, and that "
-                           "file is not written: make it \"auto\"",
+                           "%.*s: gradient_accumulation_steps = %lld is there, too, and that file "
+                           "is not written: set it to \"auto\"",
                            STR_ARG(place), (long long)theirs);
     else
         config_reader_warn(r,
                            "%.*s: gradient_accumulation_steps = %lld, but accumulation is %lld%s: "
-                           "transformers' Trainer refuses the two; make it \"auto\"",
+                           "transformers' Trainer refuses the combination; make it \"auto\"",
                            STR_ARG(place), (long long)theirs, (long long)v->integer,
                            v->assumed ? " by default" : "");
-    refuse(r, "the figure stands there, too, and that file is not written: make it \"auto\"",
-           place);
+    refuse(r, "that file has the figure, too, and is not written: set it to \"auto\" there", place);
 }
 
 static struct config_node *file_of(struct reader *r) {

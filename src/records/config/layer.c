@@ -75,7 +75,7 @@ int config_layer_load(struct layers *l, struct str path, struct layer_file **ret
         *ret = &l->files[i];
         return 0;
     }
-    *ret_because = STR("more files than a config has");
+    *ret_because = STR("too many files for one config");
     if (l->file_count >= FILES_MAX) return 0;
     if (l->loader->read(l->loader->self, l->arena, path, &text, &why)) {
         *ret_because = str_copy(l->arena, str_of(why.message));

@@ -26,8 +26,8 @@ int config_layer_edit(struct arena *a, const struct config *c, struct config_edi
         // A group of Hydra's: whether this file wins over it is the order's to say.
         if (!all.value) return 0;
         struct str place = config_node_place(a, c, all.value);
-        return fail_set(why, FAIL_INPUT, "%.*s stands in %.*s, which is not written",
-                        STR_ARG(e->path), STR_ARG(place));
+        return fail_set(why, FAIL_INPUT, "%.*s is in %.*s, which is not written", STR_ARG(e->path),
+                        STR_ARG(place));
     }
     if (all.value) {
         struct str place = config_node_place(a, c, all.value);

@@ -127,7 +127,7 @@ static void note_origins(struct reader *r) {
     if (r->unread.count > 0) {
         str_list_add(r->arena, to,
                      str_format(r->arena,
-                                "may stand in what was not read, so nothing is assumed: %.*s",
+                                "may be in what was not read, so nothing is assumed: %.*s",
                                 STR_ARG(str_list_text(r->arena, &r->unread))));
     }
     if (r->others.count > 0) {
@@ -353,8 +353,8 @@ static int check_repeated(struct reader *r) {
     if (!twice) return 0;
     if (r->dialect && r->dialect->is_strict) return config_refuse_repeated(r->config, r->why);
     config_reader_warn(r,
-                       "line %d: %.*s is there a second time (first in line %d): the last one "
-                       "counts for PyYAML and json, OmegaConf refuses the file",
+                       "line %d: %.*s appears twice (first in line %d): PyYAML and json take the "
+                       "last one, OmegaConf refuses the file",
                        twice->line, STR_ARG(twice->key), twice->first);
     return 0;
 }

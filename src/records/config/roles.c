@@ -222,7 +222,7 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
         }
         // -1 may be the model's own length; no picture has so many pixels.
         if (v.type == CONFIG_SPECIAL && role == CONFIG_IMAGE_SIZE)
-            config_reader_warn(r, "line %d: %.*s = %.*s is no number of pixels, so not used",
+            config_reader_warn(r, "line %d: %.*s = %.*s is not a number of pixels: not used",
                                v.line, STR_ARG(v.path), STR_ARG(v.text));
     } else if (sort == SORT_BOOL) {
         config_reader_bool(&v);

@@ -55,7 +55,7 @@ static struct datum *load(struct module *m, struct str path) {
         return py->files[i].globals;
     }
     if (py->file_count >= FILES_MAX || m->depth > DATUM_DEPTH_MAX - CHAIN_MAX)
-        return missing(m, path, "more files than a config has");
+        return missing(m, path, "too many files for one config");
     if (!str_ends(path, STR(".py"))) return missing(m, path, "not a Python file, not read");
     if (!py->source->loader) return missing(m, path, "not read");
     if (py->source->loader->read(py->source->loader->self, py->data.arena, path, &text, &why))

@@ -157,7 +157,7 @@ void datum_lexer_next(struct lexer *x) {
     }
     x->token.kind = pass_token(x);
     x->token.text.len = x->at - begin;
-    if (x->token.kind == TOKEN_END) fault(x, "a text is never closed", begin);
+    if (x->token.kind == TOKEN_END) fault(x, "a string is never closed", begin);
 }
 
 bool datum_lexer_is(const struct lexer *x, const char *sign_or_name) {

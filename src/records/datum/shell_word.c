@@ -266,7 +266,7 @@ int datum_shell_take_quotes(struct shell *s, struct fail *why) {
         }
     }
     if (s->at >= s->text.len)
-        return datum_source_fail(s->source, begin, why, "a text in quotes is never closed");
+        return datum_source_fail(s->source, begin, why, "a quoted string is never closed");
     s->at++;
     return 0;
 }

@@ -56,7 +56,7 @@ static int read_key(struct toml *t, struct key *ret) {
 }
 
 static int twice(struct toml *t, const struct key *k, struct str part) {
-    return datum_toml_fail(t, k->at, "'%.*s' is there twice, or is no table",
+    return datum_toml_fail(t, k->at, "'%.*s' is defined twice, or is not a table",
                            part.len < 60 ? (int)part.len : 60, part.p);
 }
 

@@ -113,7 +113,7 @@ static int long_string(struct toml *t, char quote, struct buf *b) {
             buf_byte(b, t->text.p[t->at++]);
         }
     }
-    return datum_toml_fail(t, begin, "a text that never ends");
+    return datum_toml_fail(t, begin, "a string that never ends");
 }
 
 static int short_string(struct toml *t, char quote, struct buf *b) {
@@ -128,7 +128,7 @@ static int short_string(struct toml *t, char quote, struct buf *b) {
         int status = escape(t, b, false);
         if (status) return status;
     }
-    return datum_toml_fail(t, begin, "a text that does not end in its line");
+    return datum_toml_fail(t, begin, "a string that does not end on its line");
 }
 
 int datum_toml_string(struct toml *t, bool may_be_long, struct str *ret) {
@@ -311,7 +311,8 @@ int datum_toml_word(struct toml *t, struct datum *v) {
         return 0;
     }
     if (number(t, s, v)) return 0;
-    return datum_toml_fail(
-        t, begin, s.len ? "'%.*s' is no value (a text needs quotes)" : "a value is missing%.*s",
-        s.len < 40 ? (int)s.len : 40, s.p);
+    return datum_toml_fail(t, begin,
+                           s.len ? "'%.*s' is not a value (a string needs quotes)"
+                                 : "a value is missing%.*s",
+                           s.len < 40 ? (int)s.len : 40, s.p);
 }

@@ -93,7 +93,7 @@ int store_link_new(struct arena *a, struct str address, struct store_link **ret,
     if (!options) {
         fail_set(why, FAIL_INPUT, "the history's address is not one that PostgreSQL takes");
         return fail_hint(why, "postgresql://USER@HOST:5432/DATABASE; special characters as %%40; "
-                              "the password belongs into ~/.pgpass");
+                              "the password belongs in ~/.pgpass");
     }
     take_name(l, options);
     l->pq.conninfoFree(options);
@@ -202,7 +202,7 @@ static int say(struct store_link *l, const char *sql, const char *const *values,
         if (!wait_for(l, POLLIN | POLLOUT, until) || !l->pq.consumeInput(l->conn)) break;
         left = l->pq.flush(l->conn);
     }
-    return left == 0 ? 0 : fail_line(l, "the line broke", why);
+    return left == 0 ? 0 : fail_line(l, "the connection was lost", why);
 }
 
 // The next result, or NULL after the last.
@@ -211,7 +211,7 @@ static int hear(struct store_link *l, int64_t until, PGresult **ret, struct fail
         if (!wait_for(l, POLLIN, until)) {
             return fail_set(why, FAIL_MACHINE, "%.*s: stopped answering", STR_ARG(l->name));
         }
-        if (!l->pq.consumeInput(l->conn)) return fail_line(l, "the line broke", why);
+        if (!l->pq.consumeInput(l->conn)) return fail_line(l, "the connection was lost", why);
     }
     *ret = l->pq.getResult(l->conn);
     return 0;
@@ -228,7 +228,8 @@ static int refused(struct store_link *l, const PGresult *result, char state[6], 
     if (code) memcpy(state, code, STATE_LETTERS);
     // Without a code it is libpq that speaks: the line broke. 57P0x: the server ends, or ends this
     // line (https://www.postgresql.org/docs/15/errcodes-appendix.html).
-    if (!code || str_starts(str_of(code), STR("57P"))) return fail_line(l, "the line broke", why);
+    if (!code || str_starts(str_of(code), STR("57P")))
+        return fail_line(l, "the connection was lost", why);
     return fail_set(why, FAIL_INPUT, "%.*s: %s", STR_ARG(l->name), said ? said : "refused");
 }
 

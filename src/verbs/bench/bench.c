@@ -39,7 +39,8 @@ static const struct cli_row option_rows[] = {
      "measure the whole grid N times, back and forth, to cancel drift (default 1)"},
     {"model", "NAME", CLI_TEXT, AT(model), "model of the built-in workload", "models"},
     {"img-size", "N", CLI_COUNT, AT(image_size), "image size of the built-in workload in pixels"},
-    {"seq-len", "N", CLI_COUNT, AT(sequence_length), "its sequence length in tokens"},
+    {"seq-len", "N", CLI_COUNT, AT(sequence_length),
+     "sequence length of the built-in workload in tokens"},
     {"num-classes", "N", CLI_COUNT, AT(classes), "number of classes of the built-in workload"},
     {"depth", "N", CLI_COUNT, AT(depth), "blocks of the built-in small network"},
     {"hidden", "N", CLI_COUNT, AT(hidden), "channels of the built-in small network"},
@@ -243,7 +244,7 @@ static int prepare_engines(struct measuring *m, struct fail *why) {
 static void say_plan(const struct measuring *m, int64_t left, double seconds) {
     if (left < 2) return;
     if (isnan(seconds)) {
-        out_say(stderr, "%lld trial%s; Ctrl-C shows what was measured till then\n", (long long)left,
+        out_say(stderr, "%lld trial%s; Ctrl-C stops and shows what was measured\n", (long long)left,
                 left == 1 ? "" : "s");
         return;
     }
@@ -430,7 +431,7 @@ static int bench_run(struct arena *a, const struct cli_options *options, struct 
     const struct bench_options *all = (const struct bench_options *)options;
     int rc = cluster_check(&all->cluster, why);
     if (rc == 0 && all->array > 0 && !all->cluster.on) {
-        fail_set(why, FAIL_USAGE, "--array goes with --on slurm");
+        fail_set(why, FAIL_USAGE, "--array needs --on slurm");
         rc = fail_hint(why, "--share 1/%lld measures a part of the grid here",
                        (long long)all->array);
     }

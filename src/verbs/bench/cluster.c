@@ -79,11 +79,11 @@ static const struct cluster_view view = {
 static int check(const struct bench_options *o, struct fail *why) {
     const struct grid_options *g = &o->grid;
     if (g->part) {
-        fail_set(why, FAIL_USAGE, "--share does not go with --on slurm");
+        fail_set(why, FAIL_USAGE, "--share cannot be combined with --on slurm");
         return fail_hint(why, "--array N splits the grid into N jobs");
     }
     if (!g->outputs && !g->trace && !g->keep_engines) return 0;
-    fail_set(why, FAIL_USAGE, "--%s does not go with --on slurm",
+    fail_set(why, FAIL_USAGE, "--%s cannot be combined with --on slurm",
              g->outputs ? "output"
              : g->trace ? "trace"
                         : "keep-engines");

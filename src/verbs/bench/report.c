@@ -232,7 +232,7 @@ static void add_setting(struct grid *b, const struct grid_row *r, struct buf *ou
     for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) {
         struct str name = str_format(b->arena, "%.*s:", STR_ARG(b->grid.axes[i].name));
         add_line(out, name.p, "%.*s",
-                 STR_ARG(b->grid.axes[i].is_idle ? STR("any: without effect here") : s->axes[i]));
+                 STR_ARG(b->grid.axes[i].is_idle ? STR("any: no effect here") : s->axes[i]));
     }
 }
 

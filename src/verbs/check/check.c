@@ -15,8 +15,9 @@ static const struct cli_row rows[] = {
     QUESTION_ROWS(struct check_options),
     QUESTION_ROW_INFERENCE(struct check_options),
     {"detailed", NULL, CLI_SWITCH, AT(detailed),
-     "also show what is fine, and the ids of all findings; and import PyTorch, where else its "
-     "files are read"},
+     "also show what is fine and the ids of all findings; import PyTorch instead of reading its "
+     "files"
+     ""},
     {"benchmark", NULL, CLI_SWITCH, AT(benchmark),
      "also measure memory, links and matrix products of the CPU and every GPU, and compare them "
      "with expected ranges; takes half a minute, plus as much per GPU"},

@@ -215,7 +215,7 @@ bool check_read_torch(struct arena *a, const char *python, struct rules_torch *r
         buf_format(&where, "no torch in %.*s", STR_ARG(s.folders.items[0]));
         if (s.folders.count > 1)
             buf_format(&where, " and %lld more", (long long)s.folders.count - 1);
-        buf_format(&where, " (looked, not asked: --detailed asks it)");
+        buf_format(&where, " (only its files were read: --detailed imports it)");
         t.error = buf_str(&where);
     }
     *ret_torch = t;

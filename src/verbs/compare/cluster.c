@@ -97,8 +97,10 @@ static const struct cluster_view view = {
 
 int compare_cluster_check(const struct compare_options *o, struct fail *why) {
     if (!o->cluster.on || (!o->runs && !o->reports)) return cluster_check(&o->cluster, why);
-    fail_set(why, FAIL_USAGE, "--%s does not go with --on slurm", o->runs ? "runs" : "report");
-    return fail_hint(why, o->runs ? "runs are measured already" : "--json has all of every type");
+    fail_set(why, FAIL_USAGE, "--%s cannot be combined with --on slurm",
+             o->runs ? "runs" : "report");
+    return fail_hint(why, o->runs ? "runs are measured already"
+                                  : "--json has the whole answer of every type");
 }
 
 int compare_cluster(struct arena *a, const struct compare_options *o, struct fail *why) {

@@ -210,8 +210,8 @@ static void say_plan(const struct measuring *m, double seconds_of_pair) {
     const struct compare *c = m->c;
     if (isnan(seconds_of_pair)) {
         out_say(stderr,
-                "%lld trials: a warm-up of each side, then %lld pairs; Ctrl-C shows what "
-                "was measured till then\n",
+                "%lld trials: a warm-up of each side, then %lld pairs; Ctrl-C stops and shows what "
+                "was measured\n",
                 2 * (long long)c->pairs_asked + 2, (long long)c->pairs_asked);
         return;
     }

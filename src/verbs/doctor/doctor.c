@@ -12,7 +12,7 @@ static const struct cli_row rows[] = {
     QUESTION_ROW_INFERENCE(struct doctor_options),
     HISTORY_ROWS(struct doctor_options),
     {"batch-size", "N", CLI_COUNT, AT(q.batch), "batch of the run, to predict smaller ones"},
-    {"gpu", "NAME", CLI_TEXT, AT(gpu), "GPU it ran on: rtx3060, a100-80gb", "gpus"},
+    {"gpu", "NAME", CLI_TEXT, AT(gpu), "GPU that it ran on: rtx3060, a100-80gb", "gpus"},
     CLI_ROW_GPU_MEMORY(AT(gpu_memory)),
     {"pid", "N", CLI_COUNT, AT(pid), "running training to observe, with its child processes"},
     {"duration", "SECONDS", CLI_NUMBER, AT(duration), "how long to observe with --pid (default 10)",

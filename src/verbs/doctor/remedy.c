@@ -90,11 +90,11 @@ static void take_answer(struct doctor *d, const struct answer *now, const struct
     d->effect_accumulation = then->plan.accumulation;
     d->is_no_wonder = !then->fits || d->is_smaller;
     if (d->is_no_wonder) return;
-    d->effect = str_format(d->arena,
-                           "Predicted: batch %.*s needs %.*s. Something else held memory, or "
-                           "the run was another.",
-                           STR_ARG(answer_batch_text(d->arena, &now->plan)),
-                           STR_ARG(answer_memory_text(d->arena, &m)));
+    d->effect = str_format(
+        d->arena,
+        "Predicted: batch %.*s needs %.*s. Something else held memory, or it was another run.",
+        STR_ARG(answer_batch_text(d->arena, &now->plan)),
+        STR_ARG(answer_memory_text(d->arena, &m)));
 }
 
 // What fit answers, on the GPU that was named or that the message tells. Silent where nobody knows

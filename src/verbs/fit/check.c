@@ -16,7 +16,8 @@ static int read_limit(const char *text, double *margin, struct fail *why) {
     bool is_all = str_is(s, "100%") || str_is(s, "1") || str_is(s, "1.0");
     if (is_all || (unit_parse_share(s, &share) && share > 0)) {
         if (!isnan(*margin))
-            return fail_set(why, FAIL_USAGE, "--max-memory %s: beside --safety-margin", text);
+            return fail_set(why, FAIL_USAGE,
+                            "--max-memory %s cannot be combined with --safety-margin", text);
         *margin = 1 - share;
         return 0;
     }
@@ -96,7 +97,8 @@ int fit_check(struct arena *a, const struct fit_options *options, struct fail *w
     }
     if (format && !is_format(format)) return print(&c, why);
     if (asked.o.gpu && asked.o.q.gpus)
-        return fail_set(why, FAIL_USAGE, "--gpus %s: beside --gpu %s", asked.o.q.gpus, asked.o.gpu);
+        return fail_set(why, FAIL_USAGE, "--gpus %s cannot be combined with --gpu %s",
+                        asked.o.q.gpus, asked.o.gpu);
     int rc = read_limit(asked.c.max_memory, &asked.o.q.margin, why);
     for (ptrdiff_t i = 0; rc == 0 && i < files.count; i++)
         rc = fit_check_config(&c, files.items[i], NULL, why);

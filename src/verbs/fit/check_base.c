@@ -181,7 +181,9 @@ static int judge_commit(struct fit_check *c, const char *ref, struct fit_check_l
 int fit_check_base(struct fit_check *c, struct fail *why) {
     const char *file = c->options->c.base, *ref = c->options->c.base_ref;
     struct fit_check_list base = {0};
-    if (file && ref) return fail_set(why, FAIL_USAGE, "--base %s: beside --base-ref %s", file, ref);
+    if (file && ref)
+        return fail_set(why, FAIL_USAGE, "--base %s cannot be combined with --base-ref %s", file,
+                        ref);
     int rc = file ? read_document(c, file, &base, why) : ref ? judge_commit(c, ref, &base, why) : 0;
     if (rc == 0 && (file || ref)) take(c, &base);
     return rc;

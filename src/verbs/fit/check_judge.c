@@ -64,10 +64,10 @@ static bool is_of_config(int rc) {
 
 static struct str explain_words(struct arena *a, const struct fit_check_row *row) {
     const char *option = row->plan.ranks > 1 && str_is_digit(row->key.p[0]) ? "gpus" : "gpu";
-    return str_format(a,
-                      "batchfit explain --config %.*s --%s %.*s says where the bytes go and "
-                      "what would fit",
-                      STR_ARG(shell_word(a, row->config)), option, STR_ARG(row->key));
+    return str_format(
+        a,
+        "batchfit explain --config %.*s --%s %.*s shows where the memory goes and what would fit",
+        STR_ARG(shell_word(a, row->config)), option, STR_ARG(row->key));
 }
 
 // Whatever --max-memory allows, a gate passes nothing that would not run with 3 % less.
@@ -138,9 +138,9 @@ static bool is_unknown(struct question *q, const struct question_options *asked,
     if (q->config.is_partial) {
         bool is_known = q->config.notes.count > 0;
         unjudged(row, is_known ? q->config.notes.items[0] : STR("a file that it names is missing"),
-                 STR("put the files that it is made of beside it"));
+                 STR("put the files that it refers to next to it"));
     } else if (q->plan.batch <= 0) {
-        unjudged(row, STR("it does not say the batch of one GPU"),
+        unjudged(row, STR("it does not give the batch of one GPU"),
                  STR("--key batch=PATH names its key"));
     } else if (has_optimizer && !q->plan.inference && !plan_optimizer_find(optimizer->text)) {
         unjudged(
@@ -199,14 +199,14 @@ int fit_check_judge(struct question *q, const struct question_options *asked,
     set_verdict(q, answer, row);
     const struct answer_open *open = answer_open_size(q, answer);
     if (open)
-        unjudged(row, str_format(q->arena, "it does not say the %s", open->what),
-                 str_format(q->arena, "%s N says it", open->option));
+        unjudged(row, str_format(q->arena, "it does not give the %s", open->what),
+                 str_format(q->arena, "%s N sets it", open->option));
     else if (answer_verdict(answer) != ANSWER_NOT && !answer_has_all(q, answer))
         set_lacking(q, answer, row);
     else if (bounded_by(answer).len > 0)
         unjudged(row, bounded_by(answer),
-                 STR("what stands in needs more and does not fit: batchfit record makes a tape of "
-                     "the training itself"));
+                 STR("the tape that stands in needs more and does not fit: batchfit record makes "
+                     "one of the training itself"));
     else
         row->answer = answer;
     return 0;
@@ -226,7 +226,7 @@ int fit_check_find_batch(struct question *q, struct fail *why) {
                  STR_ARG(p->model));
         return fail_hint(why, "--effective-batch-size N says what the training needs");
     }
-    fail_set(why, FAIL_INPUT, "%.*s: no batch of one GPU is said: any GPU might be large enough",
+    fail_set(why, FAIL_INPUT, "%.*s: no batch per GPU is given: any GPU might be large enough",
              STR_ARG(q->path));
     return fail_hint(why, "--effective-batch-size N says what the training needs, --key batch=PATH "
                           "the key of the config");

@@ -62,7 +62,7 @@ static void add_lock(struct arena *a, const struct fit_check_row *row, struct bu
 struct str fit_check_words(struct arena *a, const struct fit_check_row *row) {
     struct buf text = buf_new(a);
     buf_add(&text, row->reason);
-    if (row->hint.len > 0) buf_format(&text, ". %.*s", STR_ARG(row->hint));
+    if (row->hint.len > 0) buf_format(&text, "; %.*s", STR_ARG(row->hint));
     if (fit_check_is_off_lock(row)) add_lock(a, row, &text);
     return buf_str(&text);
 }
@@ -130,8 +130,8 @@ static void add_faults(const struct fit_check *c, struct show_style style, struc
     }
     if (is_explained)
         show_prose(out, style, SHOW_DIM,
-                   STR("batchfit explain --config FILE --gpu NAME says where the bytes go and what "
-                       "would fit"),
+                   STR("batchfit explain --config FILE --gpu NAME shows where the memory goes and "
+                       "what would fit"),
                    0, 2);
 }
 

@@ -36,7 +36,7 @@ static int take_counts(const char *list, struct question_options *o, struct buf 
         int rc = question_gpu_word(asked, word, &count, &name, why);
         if (rc < 0) return rc;
         if (count > 0 && said > 0 && count != said) {
-            fail_set(why, FAIL_USAGE, "--gpus %s: a training has one number of GPUs", list);
+            fail_set(why, FAIL_USAGE, "--gpus %s: all must have the same number of GPUs", list);
             return fail_hint(why,
                              "for example --gpus 8xh100,8xa100, or --ranks 8 --gpus h100,a100");
         }

@@ -147,7 +147,7 @@ static int sky_named(struct fit_cloud *c, json_t **ret, struct fail *why) {
         if (!c->rows[i].fits) continue;
         if (!name) {
             json_decref(names);
-            fail_set(why, FAIL_INPUT, "what SkyPilot calls the %.*s is not known here",
+            fail_set(why, FAIL_INPUT, "SkyPilot's name for the %.*s is not known here",
                      STR_ARG(show_gpu_name(gpu->name)));
             return fail_hint(why, "without --gpus the answer is its memory");
         }

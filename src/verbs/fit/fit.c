@@ -33,9 +33,9 @@ static const struct cli_row rows[] = {
     {"allow-unjudged", NULL, CLI_SWITCH, AT(allows_unjudged),
      "with --check: what cannot be judged does not fail the gate"},
     {"on", "WHERE", CLI_TEXT, offsetof(struct fit_options, on),
-     "which GPU to ask for, in that engine's words: slurm (the smallest type of this cluster, as "
-     "sinfo lists them, that holds the config as it stands), kubernetes (resources and node "
-     "affinity), skypilot (accelerators); of the last two, --gpus names those that there are",
+     "find the GPU to request from: slurm (the smallest type of this cluster, by sinfo, that holds "
+     "the config as it stands), kubernetes (resources and node affinity) or skypilot "
+     "(accelerators); for the last two, --gpus lists the GPUs that are available",
      "slurm kubernetes skypilot"},
     {"cheapest", NULL, CLI_SWITCH, SLURM_AT(cheapest),
      "with --on slurm: the type on which the training costs least (predicted speed x price), not "
@@ -116,11 +116,11 @@ static int one_together(const struct way *way, bool is_asked, const struct cli_r
                         struct fail *why) {
     bool is_its = row->offset >= way->begin && row->offset < way->end;
     if (!is_asked && is_its) {
-        fail_set(why, FAIL_USAGE, "--%s goes with --%s", row->name, way->option);
+        fail_set(why, FAIL_USAGE, "--%s needs --%s", row->name, way->option);
         return fail_hint(why, "%s", way->example);
     }
     if (!is_asked || str_has_word(str_of(way->takes), str_of(row->name))) return 0;
-    fail_set(why, FAIL_USAGE, "--%s %s: it does not go with --%s", way->option, way->does,
+    fail_set(why, FAIL_USAGE, "--%s %s: it cannot be combined with --%s", way->option, way->does,
              row->name);
     return fail_hint(why, "%s", way->instead);
 }
@@ -142,7 +142,7 @@ static int on_cluster(struct arena *a, const struct fit_options *o, struct fail 
     static const char hint[] = "the jobs measure and change nothing: leave it out";
     if (o->s.exec || o->s.cheapest || o->s.gres) {
         const char *name = o->s.exec ? "exec" : o->s.cheapest ? "cheapest" : "gres";
-        fail_set(why, FAIL_USAGE, "--%s does not go with --on slurm -- COMMAND", name);
+        fail_set(why, FAIL_USAGE, "--%s cannot be combined with --on slurm -- COMMAND", name);
         return fail_hint(why, "%s", hint);
     }
     return fit_slurm_trials(a, o, why);

@@ -80,10 +80,9 @@ static void find_gpu(struct fit_slurm *s, struct fit_slurm_row *row) {
 
 static void say_least(struct question *q, const struct fit_slurm_row *row) {
     struct str type = row->type->name;
-    question_say(q,
-                 "%.*s is taken as %.*s, the one with the least memory; --gres %.*s=NAME says "
-                 "another",
-                 STR_ARG(type), STR_ARG(show_gpu_name(row->card.gpu.name)), STR_ARG(type));
+    question_say(
+        q, "%.*s is taken as %.*s, the one with the least memory; --gres %.*s=NAME names another",
+        STR_ARG(type), STR_ARG(show_gpu_name(row->card.gpu.name)), STR_ARG(type));
 }
 
 static int by_memory(const void *left, const void *right) {

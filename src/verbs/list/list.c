@@ -296,9 +296,9 @@ const struct cli_verb list_verb = {
         "GPUs come from data/gpus.tsv. Models are those with a shipped tape and those "
         "you recorded. Shapes are the models of the Hugging Face hub whose sizes "
         "are known, so that record hf:NAME needs no network. Dialects are the config "
-        "files that fit can read and change. Runs "
-        "are what fit and bench measured and predicted on this machine, or in a fleet that "
-        "shares a PostgreSQL database, newest first.",
+        "files that fit can read and change. Runs are what fit, bench, compare and run measured or "
+        "predicted on this machine, or in a fleet that shares a PostgreSQL database, newest first."
+        "",
     .examples = "batchfit list gpus\nbatchfit list models --json\n"
                 "batchfit list runs --model resnet --since 7d\n"
                 "batchfit list runs --copy-to postgresql://db.example.org/batchfit",

@@ -137,7 +137,7 @@ static int copy(struct arena *a, struct store *from, const struct list_options *
     if (rc < 0) return rc;
     struct str name = store_name(to), note = store_note(to);
     rc = str_equal(name, store_name(from))
-             ? fail_set(why, FAIL_USAGE, "--copy-to: that is where they are")
+             ? fail_set(why, FAIL_USAGE, "--copy-to: the runs are there already")
              : store_copy(from, to, filter, &n, why);
     if (note.len > 0) out_say(stderr, "batchfit: %.*s\n", STR_ARG(note));
     store_close(to);
@@ -182,7 +182,7 @@ int list_runs(struct arena *a, const struct list_options *o, struct fail *why) {
     if (is_absent(a, place) && !o->copy_to)
         return print(a, (struct store_number){0}, NULL, 0, o->base.json, why);
     if (is_absent(a, place))
-        return fail_set(why, FAIL_INPUT, "%.*s: no history is there", STR_ARG(place));
+        return fail_set(why, FAIL_INPUT, "%.*s: there is no history", STR_ARG(place));
     rc = store_open(a, place, &store, why);
     if (rc < 0) return rc;
     rc = o->copy_to ? copy(a, store, o, &filter, why) : list_stored(a, store, o, &filter, why);

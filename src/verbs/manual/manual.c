@@ -55,7 +55,9 @@ static void print_examples(struct str text) {
 static void print_exit_status(void) {
     puts(".Sh EXIT STATUS\n.Bl -tag -width 2n\n.It 0\nyes\n.It 1\nthe answer is no\n.It 2\nwrong "
          "options\n.It 3\nbad input\n.It 4\na problem of the machine: permission, disk, driver, "
-         "missing program\n.It 5\na bug in batchfit\n.It 130\ninterrupted\n.El");
+         "missing program\n.It 5\na bug in batchfit\n.It 75\nbatchfit run \\-\\-recover was "
+         "stopped: the "
+         "same command continues\n.It 130\ninterrupted\n.El");
 }
 
 static void print_verb(const struct cli_verb *verb) {
@@ -95,7 +97,9 @@ static void print_program(const struct cli_verb *const *verbs) {
     }
     puts(".El");
     puts(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n.It Ev BATCHFIT_DATA\nfolder whose files override "
-         "the data shipped with the program\n.It Ev PYTORCH_CUDA_ALLOC_CONF\nread with the "
+         "the data shipped with the program\n.It Ev BATCHFIT_STORE\nfolder or postgresql:// "
+         "address of the history\n.It Ev BATCHFIT_PYTHON\nPython that has your PyTorch\n.It Ev "
+         "PYTORCH_CUDA_ALLOC_CONF\nread with the "
          "option\n.Fl \\-alloc\\-conf Ns = Ns Ar env\n.It Ev NO_COLOR\nno colours\n.El");
     print_exit_status();
     puts(".Sh SEE ALSO");

@@ -47,7 +47,7 @@ static const struct cli_row rows[] = {
     {"img-size", "N", CLI_TEXT, VALUE(2), "side of the square image in pixels"},
     {"seq-len", "N", CLI_TEXT, VALUE(3), "sequence length in tokens"},
     {"target-len", "N", CLI_TEXT, VALUE(4),
-     "target length in tokens (seq2seq), or a completion's (GRPO)"},
+     "target length in tokens (seq2seq), or a completion's length (GRPO)"},
     {"mode", "WORD", CLI_TEXT, VALUE(5), "train or inference", "train inference"},
     {"accumulation", "N", CLI_TEXT, VALUE(6),
      "micro-steps per optimizer step; 2 stands for any larger number"},
@@ -92,12 +92,12 @@ static const struct cli_row rows[] = {
      "LoRA over frozen weights: lora:16 (every linear layer), lora:16:q_proj,v_proj or "
      "lora:16:all-linear:dropout; :bf16 behind the names keeps it in bf16 (peft: fp32)"},
     {"quant", "WORD", CLI_TEXT, VALUE(22),
-     "frozen weights in four bits: nf4, nf4-dq whose scales are quantised, too, both with -left, "
-     "where the rest stays in bf16, as Axolotl has it, or nf4-torchao, as torchtune has them",
+     "frozen weights in four bits: nf4, nf4-dq (scales quantised, too), either with -left (the "
+     "rest stays in bf16, as in Axolotl), or nf4-torchao (as in torchtune)",
      "nf4 nf4-dq nf4-left nf4-dq-left nf4-torchao"},
     {"quant-prepare", "WORD", CLI_TEXT, VALUE(26),
-     "the rest of a model in four bits: fp32 by peft (default), embedding and head back in bf16 by "
-     "trl, or none of it",
+     "what prepares the weights that are not in four bits: peft (in fp32; default), trl (embedding "
+     "and head back in bf16) or none",
      "peft trl none"},
     {"weights", "WORD", CLI_TEXT, VALUE(23), "what a model under amp is loaded as: fp32 or bf16",
      "fp32 bf16"},
@@ -110,11 +110,11 @@ static const struct cli_row rows[] = {
      "fsdp1 fsdp1@4.52 fsdp2 fsdp2@1.13 torchtune zero1 zero2 zero3"},
     {"ranks", "N", CLI_TEXT, VALUE(25), "with --shard: how many GPUs"},
     {"rank", "K", CLI_TEXT, VALUE(30),
-     "of zero1 and zero2, whose GPUs hold unlike parts: which of them is recorded, from 0 (default "
+     "with zero1 and zero2, whose GPUs hold different parts: the one to record, from 0 (default "
      "the first)"},
     {"tp", "N", CLI_TEXT, VALUE(28),
-     "titan:NAME: tensor parallel, so many GPUs split each layer, its sequences and the loss; "
-     "--ranks times as many in all"},
+     "titan:NAME: tensor parallel: number of GPUs that split each layer, its sequences and the "
+     "loss; --ranks times as many in all"},
     {"selective", "WORD", CLI_TEXT, VALUE(27),
      "titan:NAME with --checkpointing: of every second layer, or of some operations of each",
      "layer op"},

@@ -100,7 +100,7 @@ static int read_window(const char *text, int64_t *ret_ms, struct fail *why) {
         return 0;
     }
     fail_set(why, FAIL_USAGE, "--fleet %s: not a time", text);
-    return fail_hint(why, "so many hours, days or weeks back: 12h, 7d, 4w");
+    return fail_hint(why, "give hours, days or weeks: 12h, 7d, 4w");
 }
 
 int serve_fleet_open(struct arena *a, const char *window, const char *store,

@@ -58,7 +58,8 @@ int serve_recommend_check(const struct serve_options *o, struct fail *why) {
         int64_t count;
         if (unit_parse_counted(str_cut(&rest, ','), &count, &name)) continue;
         fail_set(why, FAIL_USAGE, "--recommend %s: not GPUs", o->recommend);
-        return fail_hint(why, "the GPUs of the cluster's nodes, so many of each: 8xh100,4xl4");
+        return fail_hint(why,
+                         "give the GPUs of the cluster's nodes, with their number: 8xh100,4xl4");
     }
     return 0;
 }
@@ -143,7 +144,7 @@ static int read_words(struct job *job, struct fail *why) {
         }
         name = str_starts(name, STR("--")) ? str_slice(name, 2, name.len) : (struct str){0};
         if (count >= WORDS_MOST || !is_of_job(name, value))
-            return fail_set(why, FAIL_INPUT, "the annotation batchfit: '%.*s' is not taken here",
+            return fail_set(why, FAIL_INPUT, "the annotation batchfit: '%.*s' is not allowed here",
                             STR_ARG(said));
         if (str_is(name, "effective-batch-size")) str_to_i64(value, &job->effective);
         buf_format(&words, "--%.*s%s%.*s ", STR_ARG(name), value.len > 0 ? "=" : "",

@@ -77,7 +77,7 @@ static int check(const struct serve_options *o, struct fail *why) {
                         "--speed works with a recorded machine (--machine) and must be above 0");
     }
     if (o->store && !o->fleet) {
-        fail_set(why, FAIL_USAGE, "--store goes with --fleet");
+        fail_set(why, FAIL_USAGE, "--store needs --fleet");
         return fail_hint(why, "--fleet 7d shows what it holds of the last week");
     }
     return serve_recommend_check(o, why);

@@ -54,7 +54,7 @@ int team_cost_open(struct question *q, const struct team_cost_options *o, struct
         return fail_hint(why, "for example --deadline 12h, 90m or 2d");
     }
     if (o->deadline && o->samples <= 0) {
-        fail_set(why, FAIL_USAGE, "--deadline %s: of how many samples?", o->deadline);
+        fail_set(why, FAIL_USAGE, "--deadline %s: the number of samples is missing", o->deadline);
         return fail_hint(why, "the samples of the whole training, epochs x images or sequences: "
                               "--samples 3840000");
     }

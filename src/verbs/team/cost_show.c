@@ -136,21 +136,22 @@ static void add_notes(const struct team_cost *c, const struct team_cost_options 
     struct arena *a = c->q->arena;
     bool is_several = c->count > 0 && c->rows[0].answer.plan.ranks > 1;
     str_list_format(a, notes, "%s %.10g samples, by the predicted speed without loading data%s",
-                    o->samples > 0 ? "the whole training:" : "not the training's own number:",
+                    o->samples > 0 ? "the whole training:"
+                                   : "for comparison, not the training's own number:",
                     c->samples, is_several ? " and between GPUs" : "");
     if (o->samples <= 0)
-        str_list_add(a, notes,
-                     STR("--samples N (epochs x images or sequences) gives what it costs "
-                         "in all"));
+        str_list_add(
+            a, notes,
+            STR("--samples N (epochs x images or sequences) gives the cost of the whole training"));
     if (c->spot_share < 1)
         str_list_format(a, notes,
                         "spot machines: %.3g %% of the price; %.3g interruptions an hour "
                         "of %.*s each make it %.3g times as long",
                         100 * c->spot_share, c->interruptions, STR_ARG(time_text(a, c->lost_h)),
                         1 / (1 - c->interruptions * c->lost_h));
-    str_list_add(a, notes,
-                 STR("prices move: their date is beside them; your own stand in "
-                     "prices.local.tsv and win"));
+    str_list_add(
+        a, notes,
+        STR("prices change: each has its date; your own, in prices.local.tsv, take precedence"));
 }
 
 void team_cost_show(const struct team_cost *c, const struct team_cost_options *o) {

@@ -47,8 +47,8 @@ static const struct cli_row rows[] = {
     {"provider", "NAME", CLI_TEXT, AT(cost.provider),
      "with --cost: this provider's prices (default the cheapest's of each GPU)"},
     {"spot", "SHARE,RATE,TIME", CLI_TEXT, AT(cost.spot),
-     "with --cost: spot machines, at this share of the price, interrupted so often an hour, which "
-     "costs this time: 0.35,0.1,15m"},
+     "with --cost: spot machines: share of the price, interruptions an hour, time lost in each: "
+     "0.35,0.1,15m"},
     {"electricity", "USD", CLI_NUMBER, AT(cost.electricity),
      "with --cost: price of a kWh, which is what a GPU without a price costs"},
     CLI_ROW_FORCE(AT(force)),
@@ -273,7 +273,8 @@ static int cost_run(struct question *q, const struct team_options *o, struct fai
     struct question_gpus cards = {0};
     struct team_cost c;
     if (o->output)
-        return fail_set(why, FAIL_USAGE, "--output %s: beside --cost, which writes nothing",
+        return fail_set(why, FAIL_USAGE,
+                        "--output %s cannot be combined with --cost, which writes nothing",
                         o->output);
     int rc = team_cost_open(q, &o->cost, &c, why);
     if (rc == 0)
@@ -296,7 +297,8 @@ static int check_cost(const struct team_options *o, struct fail *why) {
                        : c->samples > 0         ? "--samples"
                        : !isnan(c->electricity) ? "--electricity"
                                                 : NULL;
-    if (c->is_asked && o->collects) return fail_set(why, FAIL_USAGE, "--cost: beside --collect");
+    if (c->is_asked && o->collects)
+        return fail_set(why, FAIL_USAGE, "--cost cannot be combined with --collect");
     if (c->is_asked || !word) return 0;
     return fail_set(why, FAIL_USAGE, "%s: only with --cost", word);
 }

@@ -20,7 +20,7 @@ static const struct {
 } signals[] = {
     {SIGTERM, "SIGTERM", "ends it, in order: the usual one"},
     {SIGINT, "SIGINT", "as Ctrl-C: many trainings save and end"},
-    {SIGUSR1, "SIGUSR1", "what the program makes of it: often a checkpoint"},
+    {SIGUSR1, "SIGUSR1", "up to the program: often a checkpoint"},
     {SIGSTOP, "SIGSTOP", "stops it; its GPU memory stays taken"},
     {SIGCONT, "SIGCONT", "lets it go on"},
     {SIGKILL, "SIGKILL", "ends it at once; nothing is saved"},

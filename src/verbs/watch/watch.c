@@ -78,9 +78,10 @@ static int refuse(const struct watch_verb_options *o, struct fail *why) {
     }
     bool is_remote = o->all.argument_count > 0;
     if (is_remote && (o->machine || o->demo || o->steps || o->pcie || o->profile)) {
-        return fail_set(why, FAIL_USAGE,
-                        "other machines say what their servers were asked to: leave out --machine, "
-                        "--demo, --steps, --pcie and --profile");
+        return fail_set(
+            why, FAIL_USAGE,
+            "other machines report what their servers were started with: leave out --machine, "
+            "--demo, --steps, --pcie and --profile");
     }
     if (o->all.json && o->once) {
         return fail_set(why, FAIL_USAGE, "--once prints text; for a document use check --json");
@@ -281,7 +282,7 @@ const struct cli_verb watch_verb = {
         "reading as text. --log writes every reading to a file (doc/formats/watch-log.md), with or "
         "without a screen; --json prints one document per line. F12 saves the settings in "
         "$XDG_CONFIG_HOME/batchfit/watch.conf.\nWith the names of machines (HOST or HOST:PORT) it "
-        "watches the GPUs that their batchfit serve tells of, with the token in $BATCHFIT_TOKEN.",
+        "watches the GPUs that their batchfit serve reports, with the token in $BATCHFIT_TOKEN.",
     .examples =
         "batchfit watch\n"
         "batchfit watch --log gpu.csv --interval 5 --duration 3600 --gpu-ids 0,1\n"
