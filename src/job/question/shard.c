@@ -383,7 +383,7 @@ int question_gpu_word(const struct question_options *o, struct str word, int64_t
         return fail_hint(why, "for example --gpus 8xh100");
     }
     if (*ret_count == 0 || o->ranks <= 0 || o->ranks == *ret_count) return 0;
-    return fail_set(why, FAIL_USAGE, "--gpus %.*s: beside --ranks %lld", STR_ARG(word),
+    return fail_set(why, FAIL_USAGE, "--gpus %.*s cannot be combined with --ranks %lld", STR_ARG(word),
                     (long long)o->ranks);
 }
 
