@@ -222,7 +222,7 @@ static void requests_are_rounded(void **state) {
         {"roundup_power2_divisions:1", 20 * MIB + 1, 20 * MIB + 512},
         {"roundup_power2_divisions:[256:1,512:2,1024:4,>:8]", 300 * MIB, 300 * MIB},
         {"roundup_power2_divisions:[256:1,512:2,1024:4,>:8]", 520 * MIB, 768 * MIB},
-        {"roundup_power2_divisions:[256:1,512:2,1024:4,>:8]", 1030 * MIB, 1152 * MIB},
+        {"roundup_power2_divisions:[256:1,512:2,1024:4,>:8]", 1030 * MIB, 1280 * MIB},
         {"roundup_power2_divisions:[256:1,512:2,1024:4,>:8]", 3 * MIB + 1, 3 * MIB + 512},
         {"roundup_power2_divisions:[4:2,>:8]", 3 * MIB + 1, 4 * MIB},
         {"roundup_power2_divisions:[>:2]", 1025, 1536},
