@@ -40,7 +40,7 @@ static void check_facts(const struct failure *e, const struct failure_facts *f) 
     check(e->signature->kind != FAILURE_CLEAN || may_be_clean);
     check(!f->has_status || f->status != 0 || e->signature->kind == FAILURE_CLEAN);
     check((e->signal != 0) == (f->has_status && WIFSIGNALED(f->status)));
-    check((e->exit_status == -1) == (e->signal != 0));
+    check((e->exit_status == -1) == (e->signal != 0 || !f->has_status));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -276,6 +276,9 @@ static void an_ending_says_what_it_knows(void **state) {
     e = classify_file(&a, STR("clean.txt"));
     assert_int_equal(e.signature->kind, FAILURE_CLEAN);
     assert_int_equal(e.exception.len, 0);
+    const struct failure_facts none = {.oom_kills = -1, .system_oom_kills = -1};
+    failure_classify(&a, STR("ValueError: loss is not finite\n"), &none, &e); // a log
+    assert_int_equal(e.exit_status, -1);
 }
 
 static void the_last_lines_are_few_and_plain(void **state) {

@@ -99,6 +99,34 @@ static void frozen_weights_have_no_gradient(void **state) {
     assert_near(s.step_s, 1e4 * work / 5e13 + 2e-3 + 28 * adapter / 5e11);
 }
 
+// By its sides, whatever the family calls it.
+static void an_adapter_has_the_parameters_of_its_layers(void **state) {
+    (void)state;
+    static const struct {
+        const char *targets;
+        double sides;
+    } cases[] = {
+        {"lora:1", 4 * 200 + 3 * 500},
+        {"lora:1:q_proj,v_proj", 200 + 200},
+        {"lora:1:q_proj,k_proj,v_proj,o_proj", 4 * 200},
+        {"lora:1:gate_proj,up_proj,down_proj", 3 * 500},
+        {"lora:1:qkv_proj,o_proj,gate_up_proj,down_proj", 400 + 200 + 900 + 500},
+        {"lora:1:query_key_value", 400},
+        {"lora:1:c_attn", 400},
+        {"lora:1:c_attn,c_proj,c_fc", 400 + 200 + 500 + 500},
+        {"lora:1:q,v", 200 + 200},
+        {"lora:1:fc1,fc2", 2 * 500},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan p = plan(1, (struct str){0});
+        p.adapter = str_of(cases[i].targets);
+        double adapter = 10 * cases[i].sides;
+        double work = 2 * (2 * 1e6 + 3 * adapter) + 7e6;
+        assert_near(at(p, (struct speed_seen){.bytes = 1e9}).step_s,
+                    1e4 * work / 5e13 + 2e-3 + 28 * adapter / 5e11);
+    }
+}
+
 static void rings_trees_and_machines(void **state) {
     (void)state;
     struct speed_group eight = {&toy_link, 8, 1}, sixteen = {&toy_link, 16, 1},
@@ -259,6 +287,7 @@ int main(void) {
         cmocka_unit_test(one_gpu_by_hand),
         cmocka_unit_test(what_is_computed_again_costs_and_is_of_no_use),
         cmocka_unit_test(frozen_weights_have_no_gradient),
+        cmocka_unit_test(an_adapter_has_the_parameters_of_its_layers),
         cmocka_unit_test(rings_trees_and_machines),
         cmocka_unit_test(gathering_hides_behind_computing_or_not),
         cmocka_unit_test(every_way_to_share_waits),

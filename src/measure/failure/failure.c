@@ -446,7 +446,6 @@ void failure_classify(struct arena *a, struct str output, const struct failure_f
     e.handled = handled_line(&r);
     read_numbers(&r, &e);
     if (facts->has_status && WIFSIGNALED(facts->status)) e.signal = WTERMSIG(facts->status);
-    if (!facts->has_status || WIFEXITED(facts->status))
-        e.exit_status = facts->has_status ? WEXITSTATUS(facts->status) : 0;
+    if (facts->has_status && WIFEXITED(facts->status)) e.exit_status = WEXITSTATUS(facts->status);
     *ret_ending = e;
 }

@@ -61,7 +61,7 @@ const struct failure_signature *failure_signature_named(struct str id);
 
 // What is known besides the output.
 struct failure_facts {
-    int status; // of waitpid; exit status 0 when there was no process
+    int status; // of waitpid, if it has one
     bool has_status;
     int64_t oom_kills;          // memory.events oom_kill of its cgroup since the start; -1: unknown
     int64_t system_oom_kills;   // /proc/vmstat oom_kill since the start; -1: unknown
@@ -100,7 +100,7 @@ struct failure {
     struct str later; // an error of something else that came later, which this one may have to do
                       // with; empty: none
     int signal;       // that killed it; 0: none
-    int exit_status;  // -1: killed
+    int exit_status;  // -1: killed, or nobody knows
 };
 
 // Reads PyTorch's "Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; …)" of every

@@ -134,14 +134,21 @@ static bool generates_so(const struct tape_generation *a, const struct tape_gene
            a->completion == b->completion; // the rest is the model's and its dimensions'
 }
 
-static bool is_made_so(const struct forecast_loaded *l, const struct forecast_making *how) {
-    const struct tape_zero *a = &l->how.zero, *b = &how->zero;
-    return l->how.accumulates == how->accumulates && a->stage == b->stage && a->ranks == b->ranks &&
+static bool shares_so(const struct zero3 *a, const struct zero3 *b) {
+    return a->prefetch == b->prefetch && a->persist == b->persist && a->live == b->live &&
+           a->reuse == b->reuse && a->group == b->group;
+}
+
+static bool splits_so(const struct tape_zero *a, const struct tape_zero *b) {
+    return a->stage == b->stage && a->ranks == b->ranks && a->rank == b->rank &&
            a->bucket == b->bucket && a->overlaps == b->overlaps &&
-           l->how.optimizer == how->optimizer && scores_so(&l->how.scores, &how->scores) &&
-           generates_so(&l->how.generation, &how->generation) &&
-           memcmp(&a->zero3, &b->zero3, sizeof a->zero3) == 0 &&
-           is_offloaded_so(&a->offload, &b->offload);
+           shares_so(&a->zero3, &b->zero3) && is_offloaded_so(&a->offload, &b->offload);
+}
+
+static bool is_made_so(const struct forecast_loaded *l, const struct forecast_making *how) {
+    return l->how.accumulates == how->accumulates && l->how.optimizer == how->optimizer &&
+           scores_so(&l->how.scores, &how->scores) && splits_so(&l->how.zero, &how->zero) &&
+           generates_so(&l->how.generation, &how->generation);
 }
 
 static struct found find(const struct forecast_cache *cache, const struct forecast_loaded *wanted) {

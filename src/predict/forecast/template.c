@@ -429,11 +429,12 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
     else if (p->adapter.len == 0 && !is_zero(p) && !plan_fsdp_offloads(p->shard))
         forecast_note_update(f, p, t, is_fused);
     if (p->accumulation > 1 && t->tape->header.accumulation < 2) {
-        t->extra_bytes = forecast_gradient_bytes(t->tape);
+        const int64_t gradients = forecast_gradient_bytes(t->tape);
+        t->extra_bytes += gradients;
         str_list_format(a, &t->notes,
                         "accumulation: the gradients (%.*s) stay from one micro-step to the next "
                         "and are added, so every figure is an upper bound",
-                        STR_ARG(unit_bytes(a, t->extra_bytes)));
+                        STR_ARG(unit_bytes(a, gradients)));
     }
     forecast_note_shape(f, p, w->shape, t);
 }

@@ -89,15 +89,43 @@ static double multiplied(const struct shape *s) {
     return (double)(s->parameters - s->tower) - (is_looked_up ? table_of(s) : 0);
 }
 
-// Of LoRA on all layers, or on some of them: rank x (inputs + outputs). Small beside the model, so
-// that the layers' usual sides do.
+// The sides, inputs and outputs, of the linear layers of a name, as multiples of the model's sizes.
+// Where several layers of one have the name, both: GPT-2's c_proj.
+static const struct side {
+    const char *const *names;
+    int hidden, query, value, inner; // the heads of queries, of keys, or of values; feed-forward
+} sides[] = {
+    {(const char *const[]){"q_proj", "o_proj", "out_proj", "q", "o", "query", "q_lin", "out_lin",
+                           "dense", NULL},
+     1, 1, 0, 0},
+    {(const char *const[]){"k_proj", "v_proj", "k", "v", "key", "value", "k_lin", "v_lin", NULL}, 1,
+     0, 1, 0},
+    {(const char *const[]){"qkv_proj", "query_key_value", "c_attn", "Wqkv", NULL}, 1, 1, 2, 0},
+    {(const char *const[]){"gate_proj", "up_proj", "down_proj", "w1", "w2", "w3", "fc1", "fc2",
+                           "c_fc", "dense_h_to_4h", "dense_4h_to_h", "wi", "wi_0", "wi_1", "wo",
+                           "lin1", "lin2", NULL},
+     1, 0, 0, 1},
+    {(const char *const[]){"gate_up_proj", NULL}, 1, 0, 0, 2},
+    {(const char *const[]){"c_proj", NULL}, 2, 1, 0, 1},
+};
+
+static double sides_of(const struct shape *s, struct str name) {
+    static const struct side square = {NULL, 2, 0, 0, 0}; // of a name that is not known
+    const struct side *of = &square;
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)
+        if (str_is_one_of(str_last(name, '.'), sides[i].names)) of = &sides[i];
+    return (double)(of->hidden * s->hidden + of->query * s->heads * s->head_dim +
+                    of->value * shape_kv_heads(s) * s->head_dim + of->inner * s->intermediate);
+}
+
+// Of LoRA on all layers, which are a Llama's, or on those that are named: rank x (inputs +
+// outputs). Small beside the model, so that the layers' usual sides do.
 static double adapter_parameters(const struct plan *p, const struct shape *s) {
-    double hidden = (double)s->hidden, kv = (double)(s->kv_heads * s->head_dim),
-           q = (double)(s->heads * s->head_dim), ffn = (double)s->intermediate;
-    double all = hidden + q + 2 * (hidden + kv) + q + hidden + 3 * (hidden + ffn);
-    double some = hidden + q + hidden + kv; // query and value, peft's own choice
-    bool is_some = plan_adapter_targets(p->adapter).len > 0;
-    return (double)plan_adapter_rank(p->adapter) * (double)s->layers * (is_some ? some : all);
+    struct str names = plan_adapter_targets(p->adapter);
+    double sum = 0;
+    if (names.len == 0) names = STR("q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj");
+    while (names.len > 0) sum += sides_of(s, str_cut(&names, ','));
+    return (double)plan_adapter_rank(p->adapter) * (double)s->layers * sum;
 }
 
 // What one token costs, in operations, forward and backward, on all GPUs that compute it together.

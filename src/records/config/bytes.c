@@ -45,8 +45,24 @@ static int breaks_parser(const struct config *c, struct fail *why) {
     return 0;
 }
 
+// libfyaml 0.7.12 looks at every blank behind a word again and again: its time is the square of
+// their number, half a second for all that are let through.
+static int delays_parser(const struct config *c, struct fail *why) {
+    static const int64_t most = INT64_C(250) * 1000 * 1000;
+    int64_t run = 0, squares = 0;
+    for (ptrdiff_t i = 0; i < c->text.len; i++) {
+        const bool is_blank = c->text.p[i] == ' ' || c->text.p[i] == '\t';
+        run = is_blank ? run + 1 : 0;
+        squares += is_blank ? 2 * run - 1 : 0;
+        if (squares > most)
+            return config_bytes_fail(c, i, why, "too many blanks in a row, expected a config");
+    }
+    return 0;
+}
+
 int config_bytes_check(const struct config *c, struct fail *why) {
     int status = datum_source_check(&(struct datum_source){.name = c->name, .text = c->text}, why);
+    if (!status && c->format <= CONFIG_JSON) status = delays_parser(c, why);
     if (status || c->format != CONFIG_YAML) return status;
     status = not_characters(c, why);
     return status ? status : breaks_parser(c, why);
