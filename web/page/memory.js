@@ -69,7 +69,8 @@ function judge(tape, about, batch) {
     const expected = Math.floor(needed * about.factor) + about.outside_bytes;
     const capacity = room(about.capacity_bytes);
     const keeps = runs(room(about.budget_bytes)) && about.shortfalls.every((share) => runs(Math.floor(capacity * (1 - share))));
-    const word = keeps ? 'it fits, and the margin is kept' : runs(capacity) ? 'it fits tightly' : 'it does not fit';
+    const isTight = needed - about.extra_bytes <= capacity || runs(capacity);
+    const word = keeps ? 'it fits, and the margin is kept' : isTight ? 'it fits tightly' : 'it does not fit';
     return { sizes, expected, word, tone: keeps ? 'good' : word === 'it fits tightly' ? 'warn' : 'bad' };
 }
 

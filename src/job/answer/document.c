@@ -51,11 +51,12 @@ json_t *answer_plan_json(const struct plan *p) {
 }
 
 static json_t *json_peak(const struct forecast_peak *peak) {
-    return json_pack(
-        "{s:I, s:I, s:I, s:I, s:I, s:b}", "allocated_bytes", (json_int_t)peak->allocated_bytes,
-        "reserved_bytes", (json_int_t)peak->reserved_bytes, "needed_bytes",
-        (json_int_t)peak->needed_bytes, "overhead_bytes", (json_int_t)peak->overhead_bytes,
-        "upper_bytes", (json_int_t)peak->upper_bytes, "needed_is_exact", peak->needed_is_exact);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b, s:b}", "allocated_bytes",
+                     (json_int_t)peak->allocated_bytes, "reserved_bytes",
+                     (json_int_t)peak->reserved_bytes, "needed_bytes",
+                     (json_int_t)peak->needed_bytes, "overhead_bytes",
+                     (json_int_t)peak->overhead_bytes, "upper_bytes", (json_int_t)peak->upper_bytes,
+                     "needed_is_exact", peak->needed_is_exact, "in_gap", peak->is_in_gap);
 }
 
 static json_t *json_memory(const struct answer *answer) {

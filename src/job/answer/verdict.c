@@ -341,6 +341,9 @@ static struct str remedy_text(struct question *q, const struct answer *answer) {
 // Why it is tight, and what to do.
 static struct str tight_text(struct question *q, const struct answer *answer) {
     struct answer_memory m = answer_memory(answer);
+    if (answer->peak.is_in_gap)
+        return str_of(_("It runs with a little less memory, but not with just this much, as the "
+                        "allocator's cache then lies otherwise: a smaller batch is safer."));
     if (!answer_margin_kept(answer)) {
         return str_format(q->arena,
                           _("It runs, but leaves less free than the margin of %.0f %% "
@@ -351,7 +354,10 @@ static struct str tight_text(struct question *q, const struct answer *answer) {
         return str_of(
             _("The worst case is more than the GPU has: a larger --safety-margin is safer."));
     }
-    return str_of(_("It runs, but not with 3 % less memory: a smaller batch is safer."));
+    if (answer->peak.verdict == FORECAST_AT_RISK)
+        return str_of(_("It runs, but not with 3 % less memory: a smaller batch is safer."));
+    return str_of(_("It runs with this much memory and with less, but not with just the margin "
+                    "free: a smaller batch is safer."));
 }
 
 static void show_empty(struct question *q, const struct answer *answer, struct show_style style,

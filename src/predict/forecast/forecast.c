@@ -239,8 +239,11 @@ struct forecast_rules forecast_rules(void) {
 
 // Of a large tape *needed is a capacity that does with one just below it that fails, and others
 // farther below may do (sim_need): what is seen to run needs no more than where it runs.
+// That it fails at the capacity while it does with less is no OOM: it would be one where a smaller
+// GPU is none, and the prediction errs by more than such gaps are wide.
 static enum forecast_verdict verdict_at(const struct forecast *f, struct forecast_tape *t,
-                                        int64_t batch, int64_t capacity, int64_t *needed) {
+                                        int64_t batch, int64_t capacity, int64_t *needed,
+                                        bool *ret_is_in_gap) {
     enum forecast_verdict verdict = FORECAST_FITS;
     for (int i = 0; i < SHORTFALLS; i++) {
         const int64_t least = (int64_t)((double)capacity * (1 - shortfalls[i]));
@@ -251,7 +254,8 @@ static enum forecast_verdict verdict_at(const struct forecast *f, struct forecas
         const int64_t from = forecast_runs_from(t->loaded, batch, f->plan.classes, least);
         if (from < *needed) *needed = from;
     }
-    return verdict;
+    *ret_is_in_gap = verdict == FORECAST_OOM && *needed <= capacity;
+    return *ret_is_in_gap ? FORECAST_AT_RISK : verdict;
 }
 
 // Does it run at the capacity, and with less, up to the share that is to be left free? Who leaves
@@ -322,8 +326,9 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
     const int64_t extra = forecast_extra(card, t);
     int64_t most = figures.scratch_bytes > figures.reserved_bytes ? figures.scratch_bytes
                                                                   : figures.reserved_bytes;
-    const enum forecast_verdict verdict =
-        verdict_at(f, t, batch, room(card, forecast_capacity(card), t), &figures.needed_bytes);
+    bool is_in_gap;
+    const enum forecast_verdict verdict = verdict_at(
+        f, t, batch, room(card, forecast_capacity(card), t), &figures.needed_bytes, &is_in_gap);
     *ret_peak = (struct forecast_peak){
         .allocated_bytes = figures.allocated_bytes + extra,
         .reserved_bytes = figures.reserved_bytes + extra,
@@ -332,8 +337,12 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
         .overhead_bytes = card->overhead.bytes,
         .upper_bytes = (int64_t)((double)(most + extra) * (1 + errs)) + card->overhead.high_bytes,
         .verdict = verdict,
+        .is_in_gap = is_in_gap,
     };
-    if (!host_has_room(f, card, t)) ret_peak->verdict = FORECAST_OOM;
+    if (!host_has_room(f, card, t)) {
+        ret_peak->verdict = FORECAST_OOM;
+        ret_peak->is_in_gap = false;
+    }
     correct(card, ret_peak);
     return 0;
 }

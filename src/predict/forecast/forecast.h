@@ -149,7 +149,9 @@ bool forecast_is_own(const struct forecast_cache *cache, struct str model);
 int forecast_shape(struct forecast_cache *cache, struct str model, const struct shape **ret_shape,
                    struct fail *why);
 
-// FITS: also with 3 % less capacity. AT RISK: it runs at the capacity, but not at 1.5 or 3 % less.
+// FITS: also with 3 % less capacity. AT RISK: it runs at the capacity, but not at 1.5 or 3 % less; or
+// with less, but in a gap not at the capacity. OOM: nor with any that is less, so that a larger GPU
+// is not one where a smaller is none.
 enum forecast_verdict { FORECAST_FITS, FORECAST_AT_RISK, FORECAST_OOM };
 const char *forecast_verdict_name(enum forecast_verdict verdict); // "FITS", "AT RISK", "OOM"
 
@@ -161,6 +163,7 @@ struct forecast_peak {
     int64_t upper_bytes;
     bool needed_is_exact;
     enum forecast_verdict verdict;
+    bool is_in_gap; // AT RISK: it runs with less than the capacity, but not with just that
 };
 // What upper_bytes was measured on.
 extern const char forecast_band_source[];

@@ -88,7 +88,9 @@ static void set_verdict(struct question *q, const struct answer *answer,
     row->verdict = is_tight ? fit_check_verdicts[TOO_TIGHT] : answer_verdict_name(verdict);
     if (passes) return;
     row->hint = explain_words(q->arena, row);
-    if (!is_tight)
+    if (answer->peak.is_in_gap && is_tight)
+        row->reason = STR("it runs with a little less memory, but not with just this much");
+    else if (!is_tight)
         row->reason =
             str_format(q->arena, "%.*s expected", STR_ARG(answer_memory_text(q->arena, m)));
     else if (!answer_margin_kept(answer))
