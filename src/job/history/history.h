@@ -19,7 +19,7 @@ struct history_options {
 #define HISTORY_ROWS(type)                                                \
     CLI_ROW_STORE(offsetof(type, h.store)),                               \
         CLI_ROW("no-history", NULL, CLI_SWITCH, offsetof(type, h.is_off), \
-                "neither read nor write the history")
+                "neither read nor write the history", .about = CLI_OF_HISTORY)
 
 struct history {
     struct arena *arena;
