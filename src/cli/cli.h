@@ -46,7 +46,7 @@ struct cli_row {
     const char *help;
     const char *words; // what shell completion offers: "file", "gpus", "models", "a b c"; or NULL
     char letter;       // a short form; 0: none
-    unsigned about;    // enum cli_about, for a verb that is asked in several ways
+    unsigned about;    // enum cli_about, for a verb that is asked in several ways; 0: of them all
 };
 
 // What an option is about. Ways to ask take some of these, so that a new option needs its row only.
@@ -74,6 +74,8 @@ enum cli_about {
     CLI_OF_CLUSTER = 1 << 20, // Slurm, whoever chooses among its GPUs
     CLI_OF_TYPES = 1 << 21,   // … by prediction
     CLI_OF_JOBS = 1 << 22,    // … by jobs
+    CLI_OF_RESTARTS = 1 << 23,
+    CLI_OF_GROWTH = 1 << 24, // of the batch, while it trains
 };
 
 struct cli_verb;

@@ -2,7 +2,6 @@
 // Which options go together: by what each is about, and what the way takes in which is asked.
 #include "cli/cli.h"
 
-#include <assert.h>
 #include <math.h>
 
 static bool is_given(const struct cli_options *o, const struct cli_row *row) {
@@ -27,14 +26,15 @@ static bool takes(const struct cli_way *way, const struct cli_row *row) {
     return (row->about & (way->takes | way->own)) != 0;
 }
 
-static int check(const struct cli_way *way, bool is_asked, bool is_taken, const struct cli_row *row,
+// Of an option that no way takes that is asked.
+static int check(const struct cli_way *way, bool is_asked, const struct cli_row *row,
                  struct fail *why) {
-    if (is_asked && !takes(way, row)) {
+    if (is_asked) {
         fail_set(why, FAIL_USAGE, "%s %s: it does not go with --%s", way->name, way->does,
                  row->name);
         return fail_hint(why, "%s", way->instead);
     }
-    if (is_taken || !(row->about & way->own)) return 0;
+    if (!(row->about & way->own)) return 0;
     fail_set(why, FAIL_USAGE, "--%s goes with %s", row->name, way->name);
     return fail_hint(why, "%s", way->example);
 }
@@ -44,11 +44,10 @@ int cli_ways_check(const struct cli_row *rows, const struct cli_options *options
     int rc = 0;
     for (const struct cli_row *row = rows; row->name; row++) {
         bool is_taken = false;
-        assert(row->about != 0); // or no way would take it
-        if (!is_given(options, row)) continue;
+        if (row->about == 0 || !is_given(options, row)) continue;
         for (size_t i = 0; i < count; i++) is_taken |= asked[i] && takes(&ways[i], row);
-        for (size_t i = 0; i < count && rc == 0; i++)
-            rc = check(&ways[i], asked[i], is_taken, row, why);
+        for (size_t i = 0; i < count && rc == 0 && !is_taken; i++)
+            rc = check(&ways[i], asked[i], row, why);
     }
     return rc;
 }

@@ -2,6 +2,7 @@
 // batchfit fit: which batch and accumulation for this config on this GPU?
 #include "verbs/fit/fit.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define AT(member) offsetof(struct fit_options, c.member)
@@ -98,15 +99,18 @@ static int fit_run(struct arena *a, const struct cli_options *options, struct fa
     const struct fit_options *asked = (const struct fit_options *)options;
     struct choice_options o = asked->o;
     const bool on_slurm = asked->on && str_is(str_of(asked->on), "slurm");
-    const bool is_measured = !asked->c.is_asked && options->command;
+    const bool is_check = asked->c.is_asked, is_measured = !is_check && options->command;
     const bool is_way[WAYS] = {
-        [WAY_CHECK] = asked->c.is_asked,      [WAY_SLURM] = on_slurm && !is_measured,
-        [WAY_CLOUD] = asked->on && !on_slurm, [WAY_TRIALS] = is_measured && !asked->on,
+        [WAY_CHECK] = is_check,
         [WAY_JOBS] = on_slurm && is_measured,
+        [WAY_SLURM] = on_slurm && !is_measured && !is_check,
+        [WAY_CLOUD] = asked->on && !on_slurm && !is_check,
+        [WAY_TRIALS] = is_measured && !asked->on,
     };
+    for (const struct cli_row *row = rows; row->name; row++) assert(row->about != 0);
     int rc = cli_ways_check(rows, options, ways, WAYS, is_way, why);
     if (rc < 0) return rc;
-    if (asked->c.is_asked) return fit_check(a, asked, why);
+    if (is_check) return fit_check(a, asked, why);
     if (asked->on) return on_engine(a, asked, why);
     if (options->argument_count > 0) {
         fail_set(why, FAIL_USAGE, "'%s': fit takes no arguments", options->arguments[0]);
