@@ -46,6 +46,36 @@ struct cli_row {
     const char *help;
     const char *words; // what shell completion offers: "file", "gpus", "models", "a b c"; or NULL
     char letter;       // a short form; 0: none
+    unsigned about;    // enum cli_about, for a verb that is asked in several ways; 0: of them all
+};
+
+// What an option is about. Ways to ask take some of these, so that a new option needs its row only.
+enum cli_about {
+    CLI_OF_TRAINING = 1 << 0, // what is trained; it names no file of this machine
+    CLI_OF_SPLIT = 1 << 1,    // … over which of its GPUs
+    CLI_OF_FILES = 1 << 2,    // what is read: the config, a tape
+    CLI_OF_MEMORY = 1 << 3,   // of the GPU and its machine, whichever it is
+    CLI_OF_OTHERS = 1 << 4,   // who else is on this GPU
+    CLI_OF_SEARCH = 1 << 5,   // which batches may be the answer
+    CLI_OF_STEP = 1 << 6,     // the effective batch that is kept
+    CLI_OF_GPU = 1 << 7,      // the GPU that is named
+    CLI_OF_GPUS = 1 << 8,     // several of them
+    CLI_OF_MACHINE = 1 << 9,  // this machine's GPUs
+    CLI_OF_EDIT = 1 << 10,    // how the config is changed
+    CLI_OF_FREEDOM = 1 << 11, // … also beyond what was asked to be kept
+    CLI_OF_NO_EDIT = 1 << 12, // --test-only
+    CLI_OF_HISTORY = 1 << 13,
+    CLI_OF_ANSWER = 1 << 14, // what is shown of a prediction, or asked beside it
+    CLI_OF_TRIALS = 1 << 15,
+    CLI_OF_VIEWS = 1 << 16, // of inference, with test-time augmentation
+    CLI_OF_STEPS = 1 << 17, // --trace: refused beside predictions with a hint of its own
+    CLI_OF_CHECK = 1 << 18,
+    CLI_OF_ENGINE = 1 << 19,  // --on
+    CLI_OF_CLUSTER = 1 << 20, // Slurm, whoever chooses among its GPUs
+    CLI_OF_TYPES = 1 << 21,   // … by prediction
+    CLI_OF_JOBS = 1 << 22,    // … by jobs
+    CLI_OF_RESTARTS = 1 << 23,
+    CLI_OF_GROWTH = 1 << 24, // of the batch, while it trains
 };
 
 struct cli_verb;
@@ -85,23 +115,28 @@ const struct cli_verb *cli_verb_find(const struct cli_verb *const *list, struct 
 #define CLI_ROW(...) \
     { __VA_ARGS__ }
 
-#define CLI_ROW_CONFIG_DIALECT(at)         \
-    CLI_ROW("dialect", "ID", CLI_TEXT, at, \
-            "config dialect, if not recognised (batchfit list dialects)", "dialects")
+#define CLI_ROW_CONFIG_DIALECT(at)                                                    \
+    CLI_ROW("dialect", "ID", CLI_TEXT, at,                                            \
+            "config dialect, if not recognised (batchfit list dialects)", "dialects", \
+            .about = CLI_OF_TRAINING)
 #define CLI_ROW_CONFIG_SECTION(at)           \
     CLI_ROW("section", "PATH", CLI_TEXT, at, \
-            "section of the config to use, if it holds several runs")
-#define CLI_ROW_GPU(at) \
-    CLI_ROW("gpu", "NAME", CLI_TEXT, at, "GPU: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus")
+            "section of the config to use, if it holds several runs", .about = CLI_OF_TRAINING)
+#define CLI_ROW_GPU(at)                                                                    \
+    CLI_ROW("gpu", "NAME", CLI_TEXT, at, "GPU: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus", \
+            .about = CLI_OF_GPU)
 #define CLI_ROW_GPUS(at)                    \
     CLI_ROW("gpus", "NxNAME", CLI_TEXT, at, \
             "several GPUs of this name in one training: 8xh100 (--gpu and --ranks in one)")
-#define CLI_ROW_GPU_MEMORY(at) \
-    CLI_ROW("gpu-memory", "BYTES", CLI_MEMORY, at, "GPU with this much memory: 6GiB")
-#define CLI_ROW_GPU_IDS(at) \
-    CLI_ROW("gpu-ids", "LIST", CLI_TEXT, at, "GPUs of this machine to use: 0,1")
-#define CLI_ROW_MACHINE(at) \
-    CLI_ROW("machine", "DIR", CLI_TEXT, at, "use a recorded machine instead of this one", "file")
+#define CLI_ROW_GPU_MEMORY(at)                                                        \
+    CLI_ROW("gpu-memory", "BYTES", CLI_MEMORY, at, "GPU with this much memory: 6GiB", \
+            .about = CLI_OF_GPU)
+#define CLI_ROW_GPU_IDS(at)                                                      \
+    CLI_ROW("gpu-ids", "LIST", CLI_TEXT, at, "GPUs of this machine to use: 0,1", \
+            .about = CLI_OF_MACHINE)
+#define CLI_ROW_MACHINE(at)                                                                       \
+    CLI_ROW("machine", "DIR", CLI_TEXT, at, "use a recorded machine instead of this one", "file", \
+            .about = CLI_OF_MACHINE)
 #define CLI_ROW_MACHINE_GAUGES(at)          \
     CLI_ROW("machine", "DIR", CLI_TEXT, at, \
             "read the GPU gauges of a recorded machine instead of this one's", "file")
@@ -113,32 +148,38 @@ const struct cli_verb *cli_verb_find(const struct cli_verb *const *list, struct 
             "also read how busy multiprocessors, tensor cores and memory are (Hopper and newer)")
 #define CLI_ROW_RANKS_OF_TRIAL(at) \
     CLI_ROW("ranks", "N", CLI_COUNT, at, "data-parallel processes per trial")
-#define CLI_ROW_PYTHON(at)                     \
-    CLI_ROW("python", "PROGRAM", CLI_TEXT, at, \
-            "Python that has your PyTorch (default $BATCHFIT_PYTHON, else python3)", "file")
+#define CLI_ROW_PYTHON(at)                                                                   \
+    CLI_ROW("python", "PROGRAM", CLI_TEXT, at,                                               \
+            "Python that has your PyTorch (default $BATCHFIT_PYTHON, else python3)", "file", \
+            .about = CLI_OF_TRIALS)
 #define CLI_ROW_SNAPSHOT(at)                                                                     \
     CLI_ROW("snapshot", "DIR", CLI_TEXT, at,                                                     \
             "when memory runs out, save PyTorch's memory snapshot in this folder, for batchfit " \
             "doctor (CUDA, torch 2.0 or newer)",                                                 \
-            "file")
-#define CLI_ROW_ENV(at)                          \
-    CLI_ROW("env", "NAME=VALUE", CLI_REPEAT, at, \
-            "environment variable for the command; VALUE may hold placeholders (repeatable)")
+            "file", .about = CLI_OF_TRIALS)
+#define CLI_ROW_ENV(at)                                                                       \
+    CLI_ROW("env", "NAME=VALUE", CLI_REPEAT, at,                                              \
+            "environment variable for the command; VALUE may hold placeholders (repeatable)", \
+            .about = CLI_OF_TRIALS)
 #define CLI_ROW_DATA_KEY(at) CLI_ROW("data-key", "NAME", CLI_TEXT, at, "dataset in the HDF5 file")
-#define CLI_ROW_NUM_CLASSES(at) CLI_ROW("num-classes", "N", CLI_COUNT, at, "number of classes")
-#define CLI_ROW_ALLOC_CONF(at)                          \
-    CLI_ROW("alloc-conf", "TEXT", CLI_TEXT_OR_NONE, at, \
-            "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' takes the one in the environment")
+#define CLI_ROW_NUM_CLASSES(at) \
+    CLI_ROW("num-classes", "N", CLI_COUNT, at, "number of classes", .about = CLI_OF_TRAINING)
+#define CLI_ROW_ALLOC_CONF(at)                                                            \
+    CLI_ROW("alloc-conf", "TEXT", CLI_TEXT_OR_NONE, at,                                   \
+            "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' takes the one in the environment", \
+            .about = CLI_OF_MEMORY)
 #define CLI_ROW_STORE(at)                                                                    \
     CLI_ROW("store", "DIR", CLI_TEXT, at,                                                    \
             "folder or postgresql:// address of the history (default $BATCHFIT_STORE, else " \
             "~/.local/state/batchfit)",                                                      \
-            "file")
-#define CLI_ROW_FORCE(at)                  \
-    CLI_ROW("force", NULL, CLI_SWITCH, at, \
-            "write even if the config has settings that are not counted (LoRA, ZeRO, …)")
-#define CLI_ROW_DETAILS(at) \
-    CLI_ROW("details", NULL, CLI_SWITCH, at, "also show the allocator's figures, and the budget")
+            "file", .about = CLI_OF_HISTORY)
+#define CLI_ROW_FORCE(at)                                                                 \
+    CLI_ROW("force", NULL, CLI_SWITCH, at,                                                \
+            "write even if the config has settings that are not counted (LoRA, ZeRO, …)", \
+            .about = CLI_OF_FREEDOM)
+#define CLI_ROW_DETAILS(at)                                                                       \
+    CLI_ROW("details", NULL, CLI_SWITCH, at, "also show the allocator's figures, and the budget", \
+            .about = CLI_OF_ANSWER)
 #define CLI_ROW_ALERT(at)                                          \
     CLI_ROW("alert", "NAME=N,...", CLI_LIST, at,                   \
             "report a GPU at or above these limits as a problem: " \
@@ -154,7 +195,19 @@ const struct cli_verb *cli_verb_find(const struct cli_verb *const *list, struct 
 #define CLI_ROW_TRACE(at)                  \
     CLI_ROW("trace", "FILE", CLI_TEXT, at, \
             "also write memory over time as a trace for Perfetto or chrome://tracing", "file")
-#define CLI_ROW_TEST_ONLY(at) CLI_ROW("test-only", NULL, CLI_SWITCH, at, "change no files")
+#define CLI_ROW_TEST_ONLY(at) \
+    CLI_ROW("test-only", NULL, CLI_SWITCH, at, "change no files", .about = CLI_OF_NO_EDIT)
+
+// A way to ask a verb: with an option such as --check, or a command.
+struct cli_way {
+    const char *name;    // "--check"
+    unsigned takes, own; // of enum cli_about; own: those that go only with such a way, taken, too
+    const char *example, *does, *instead;
+};
+// Whether the ways that are asked take each option that was given; those that are a way's own need
+// one that takes them. FAIL_USAGE names the first that cannot be combined with them.
+int cli_ways_check(const struct cli_row *rows, const struct cli_options *options,
+                   const struct cli_way *ways, size_t count, const bool *asked, struct fail *why);
 
 // Reading a verb's command line by its option table, with argp.
 

@@ -298,7 +298,7 @@ int answer_write(struct question *q, struct answer *answer,
     CLI_ROW("share", "FILE", CLI_REPEAT, at,                                                 \
             "also write the answer as one card to paste into a chat, .svg, .html or, where " \
             "rsvg-convert is installed, .png (repeatable)",                                  \
-            "file")
+            "file", .about = CLI_OF_ANSWER)
 
 // Before anything is computed: the files' kinds and folders. NULL: nothing is asked.
 int answer_share_check(struct arena *a, const char *paths, struct fail *why);

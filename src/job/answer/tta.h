@@ -15,19 +15,21 @@ struct answer_tta_options {
 
 // The rows of these options, for a verb whose struct is `type` with the member `t`.
 #define ANSWER_TTA_AT(type, member) offsetof(type, t.member)
-#define ANSWER_TTA_ROWS(type)                                                              \
-    CLI_ROW("tta", "TYPE", CLI_TEXT, ANSWER_TTA_AT(type, tta),                             \
-            "test-time augmentation: auto, or a type of the table: none, essential, "      \
-            "comprehensive, legacy (data/tta.tsv)",                                        \
-            "auto none essential comprehensive legacy"),                                   \
-        CLI_ROW("tta-table", "FILE", CLI_TEXT, ANSWER_TTA_AT(type, table),                 \
-                "table of your own types and their F1 scores (doc/inference.md)", "file"), \
-        CLI_ROW("images", "N", CLI_COUNT, ANSWER_TTA_AT(type, images),                     \
-                "number of images to predict"),                                            \
-        CLI_ROW("target-time", "TIME", CLI_TEXT, ANSWER_TTA_AT(type, target_time),         \
-                "time limit for all images: 20m, 1h30m, 90s; a bare number is minutes"),   \
-        CLI_ROW("min-f1", "SCORE", CLI_NUMBER, ANSWER_TTA_AT(type, min_f1),                \
-                "minimum F1 score, by the table's figures")
+#define ANSWER_TTA_ROWS(type)                                                             \
+    CLI_ROW("tta", "TYPE", CLI_TEXT, ANSWER_TTA_AT(type, tta),                            \
+            "test-time augmentation: auto, or a type of the table: none, essential, "     \
+            "comprehensive, legacy (data/tta.tsv)",                                       \
+            "auto none essential comprehensive legacy", .about = CLI_OF_VIEWS),           \
+        CLI_ROW("tta-table", "FILE", CLI_TEXT, ANSWER_TTA_AT(type, table),                \
+                "table of your own types and their F1 scores (doc/inference.md)", "file", \
+                .about = CLI_OF_VIEWS),                                                   \
+        CLI_ROW("images", "N", CLI_COUNT, ANSWER_TTA_AT(type, images),                    \
+                "number of images to predict", .about = CLI_OF_VIEWS),                    \
+        CLI_ROW("target-time", "TIME", CLI_TEXT, ANSWER_TTA_AT(type, target_time),        \
+                "time limit for all images: 20m, 1h30m, 90s; a bare number is minutes",   \
+                .about = CLI_OF_VIEWS),                                                   \
+        CLI_ROW("min-f1", "SCORE", CLI_NUMBER, ANSWER_TTA_AT(type, min_f1),               \
+                "minimum F1 score, by the table's figures", .about = CLI_OF_VIEWS)
 
 // One row of data/tta.tsv.
 struct answer_tta_type {

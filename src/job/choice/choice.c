@@ -14,11 +14,18 @@
 #include <string.h>
 #include <unistd.h>
 
+static int beside_named(const struct choice_options *o, struct fail *why) {
+    fail_set(why, FAIL_USAGE, "--%s is of GPUs that are there: it cannot be combined with a named GPU",
+             o->gpu_ids ? "gpu-ids" : "machine");
+    return fail_hint(why, "leave it out, or %s", o->gpu ? "--gpu" : "--gpu-memory");
+}
+
 // The GPU asked for, else this machine's, else the team's; only the first two may be written for.
 static int find_cards(struct question *q, const struct choice_options *o,
                       struct question_gpus *ret_cards, bool *ret_is_ours, struct fail *why) {
     *ret_is_ours = true;
     if (o->gpu || o->gpu_memory > 0) {
+        if (o->gpu_ids || o->machine) return beside_named(o, why);
         ret_cards->items = arena_new(q->arena, struct forecast_card, 1);
         ret_cards->count = 1;
         return question_card(q, str_of(o->gpu), o->gpu_memory, ret_cards->items, why);
@@ -265,13 +272,6 @@ static int measured_views(struct question *q, struct choice_measured *m,
     return answer_tta_answer(q, &m->chosen, ask, &shown, &m->chosen.tta, why);
 }
 
-// A card is the prediction's, for one GPU.
-static int check_share(struct arena *a, const struct choice_options *o, struct fail *why) {
-    if (!o->share || !o->q.base.command) return answer_share_check(a, o->share, why);
-    fail_set(why, FAIL_USAGE, "--share works only with predictions");
-    return fail_hint(why, "leave out the command after --");
-}
-
 // What a prediction has instead of steps is explain's.
 static int check_trace(const struct choice_options *o, struct fail *why) {
     if (!o->trace || o->q.base.command) return 0;
@@ -301,10 +301,9 @@ static int share(struct question *q, const struct choice_options *o, const struc
 }
 
 static int check_eval(const struct choice_options *o, bool is_inference, struct fail *why) {
-    if (!o->eval_batch || (!is_inference && !o->q.base.command)) return 0;
+    if (!o->eval_batch || !is_inference) return 0;
     fail_set(why, FAIL_USAGE, "--eval-batch works only with predictions of a training");
-    return fail_hint(why, is_inference ? "use batchfit infer for evaluation"
-                                       : "leave out the command after --");
+    return fail_hint(why, "use batchfit infer for evaluation");
 }
 
 // With a command: the batch is found by launching it.
@@ -325,7 +324,6 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
     measure.l.cards = o->gpu_ids;
     int rc = check_measure_options(o, why);
     if (rc == 0) rc = question_open(a, &asked, &q, why);
-    if (rc == 0) rc = check_eval(o, q.plan.inference, why);
     if (rc == 0) rc = answer_tta_ask_open(&q, &o->t, &ask, why);
     if (rc < 0) return rc;
     if (o->free_batch) q.effective = 0;
@@ -359,7 +357,7 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
     const struct choice_options *o = &asked;
     int rc = question_shard_gpus(&asked.q, &asked.gpu, a, why);
     if (rc == 0) rc = choice_find_check(&asked, why);
-    if (rc == 0) rc = check_share(a, o, why);
+    if (rc == 0) rc = answer_share_check(a, o->share, why);
     if (rc == 0) rc = check_trace(o, why);
     if (rc < 0) return rc;
     if (o->q.base.command) return fit_by_trials(a, o, why);

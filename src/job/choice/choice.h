@@ -21,50 +21,68 @@ struct choice_options {
 };
 
 #define CHOICE_AT(member) offsetof(struct choice_options, member)
-#define CHOICE_TRAINING_ROWS                                                                     \
-    QUESTION_TRAINING_ROWS(struct choice_options),                                               \
-        CLI_ROW("gpus", "LIST", CLI_LIST, CHOICE_AT(q.gpus),                                     \
-                "several GPUs of this name in one training: 8xh100 (--gpu and --ranks in one); " \
-                "with --check the GPUs to judge: rtx3060,a100,8xh100",                           \
-                "gpus"),                                                                         \
-        CLI_ROW("find", "WORD", CLI_TEXT, CHOICE_AT(find),                                       \
-                "at the config's batch (or 1), find instead: seq-len (the longest sequence), "   \
-                "gpus (the fewest that --shard needs), lora (the largest rank) or shard (the "   \
-                "least sharding: zero1, zero2, fsdp2); for models with a template",              \
-                "seq-len gpus lora shard"),                                                      \
-        CLI_ROW(                                                                                 \
-            "free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                               \
-            "do not keep the effective batch, neither the config's nor the command's default"),  \
-        CLI_ROW("add-accumulation", NULL, CLI_SWITCH, CHOICE_AT(add_accumulation),               \
-                "add a key for gradient accumulation even if no code around the config reads it")
+#define CHOICE_TRAINING_ROWS                                                                       \
+    QUESTION_TRAINING_ROWS(struct choice_options),                                                 \
+        CLI_ROW("gpus", "LIST", CLI_LIST, CHOICE_AT(q.gpus),                                       \
+                "several GPUs of this name in one training: 8xh100 (--gpu and --ranks in one); "   \
+                "with --check the GPUs to judge: rtx3060,a100,8xh100",                             \
+                "gpus", .about = CLI_OF_GPUS),                                                     \
+        CLI_ROW("find", "WORD", CLI_TEXT, CHOICE_AT(find),                                         \
+                "at the config's batch (or 1), find instead: seq-len (the longest sequence), "     \
+                "gpus (the fewest that --shard needs), lora (the largest rank) or shard (the "     \
+                "least sharding: zero1, zero2, fsdp2); for models with a template",                \
+                "seq-len gpus lora shard", .about = CLI_OF_ANSWER),                                \
+        CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
+                "do not keep the effective batch, neither the config's nor the command's default", \
+                .about = CLI_OF_FREEDOM),                                                          \
+        CLI_ROW("add-accumulation", NULL, CLI_SWITCH, CHOICE_AT(add_accumulation),                 \
+                "add a key for gradient accumulation even if no code around the config reads it",  \
+                .about = CLI_OF_EDIT)
 #define CHOICE_ROWS                                                                                \
     QUESTION_ROWS_OF_ALL(struct choice_options), LAUNCH_ROWS(struct choice_options),               \
         HISTORY_ROWS(struct choice_options),                                                       \
         CLI_ROW("fresh", NULL, CLI_SWITCH, CHOICE_AT(h.fresh),                                     \
-                "rerun trials that the history already has"),                                      \
+                "rerun trials that the history already has", .about = CLI_OF_TRIALS),              \
         CLI_ROW("prefer", "WORD", CLI_TEXT, CHOICE_AT(prefer),                                     \
                 "after trials: largest (the largest batch that ran safely) or knee (the smallest " \
                 "within 2 % of the fastest)",                                                      \
-                "largest knee"),                                                                   \
+                "largest knee", .about = CLI_OF_TRIALS),                                           \
         CLI_ROW_GPU(CHOICE_AT(gpu)), CLI_ROW_GPU_MEMORY(CHOICE_AT(gpu_memory)),                    \
         CLI_ROW_GPU_IDS(CHOICE_AT(gpu_ids)), CLI_ROW_MACHINE(CHOICE_AT(machine)),                  \
         CLI_ROW("measured", "MODEL=SAMPLES", CLI_REPEAT, CHOICE_AT(measured),                      \
                 "measured samples/s of this model, or of about ten others (MODEL@BATCH=SAMPLES "   \
-                "at another batch): corrects the predicted speed"),                                \
+                "at another batch): corrects the predicted speed",                                 \
+                .about = CLI_OF_ANSWER),                                                           \
         CLI_ROW_TEST_ONLY(CHOICE_AT(test_only)),                                                   \
         CLI_ROW("save-config", "FILE", CLI_TEXT, CHOICE_AT(save_config),                           \
-                "write the changed config here and leave the original alone", "file"),             \
+                "write the changed config here and leave the original alone", "file",              \
+                .about = CLI_OF_EDIT),                                                             \
         CLI_ROW("profile-memory", NULL, CLI_SWITCH, CHOICE_AT(profile_memory),                     \
-                "also show where the memory goes (batchfit explain)"),                             \
+                "also show where the memory goes (batchfit explain)", .about = CLI_OF_ANSWER),     \
         CLI_ROW_DETAILS(CHOICE_AT(details)),                                                       \
         CLI_ROW("save-profile", "FILE", CLI_TEXT, CHOICE_AT(save_profile),                         \
-                "write what holds the memory at the peak as JSON (explain --json)", "file"),       \
+                "write what holds the memory at the peak as JSON (explain --json)", "file",        \
+                .about = CLI_OF_ANSWER),                                                           \
         CLI_ROW_SHARE(CHOICE_AT(share)), CLI_ROW_TRACE_STEPS(CHOICE_AT(trace)),                    \
         CLI_ROW_FORCE(CHOICE_AT(force)),                                                           \
         CLI_ROW("force-anchor", NULL, CLI_SWITCH, CHOICE_AT(force_anchor),                         \
-                "allow changing a YAML anchor, and with it everything that refers to it"),         \
+                "allow changing a YAML anchor, and with it everything that refers to it",          \
+                .about = CLI_OF_EDIT),                                                             \
         CLI_ROW("force-special", NULL, CLI_SWITCH, CHOICE_AT(force_special),                       \
-                "allow replacing values such as auto, null, ${…} or an alias")
+                "allow replacing values such as auto, null, ${…} or an alias",                     \
+                .about = CLI_OF_EDIT)
+
+// The way with -- COMMAND, of a verb for which `example` is one. That a GPU is named beside it, or
+// --trace without it, has a word of its own.
+enum {
+    CHOICE_TRIALS_TAKE = CLI_OF_TRAINING | CLI_OF_SPLIT | CLI_OF_FILES | CLI_OF_MEMORY |
+                         CLI_OF_OTHERS | CLI_OF_SEARCH | CLI_OF_STEP | CLI_OF_GPU | CLI_OF_GPUS |
+                         CLI_OF_MACHINE | CLI_OF_EDIT | CLI_OF_FREEDOM | CLI_OF_NO_EDIT |
+                         CLI_OF_HISTORY | CLI_OF_VIEWS | CLI_OF_STEPS,
+};
+#define CHOICE_TRIALS_INSTEAD "leave out the command after -- to predict"
+#define CHOICE_WAY_TRIALS(example) \
+    { "-- COMMAND", CHOICE_TRIALS_TAKE, CLI_OF_TRIALS, example, "measures", CHOICE_TRIALS_INSTEAD }
 
 // How the options ask for the config to be written.
 struct answer_write_options choice_write_options(const struct choice_options *o);

@@ -77,6 +77,7 @@ struct str grid_identity(const struct grid_options *o, const struct grid *b,
     buf_format(&id, "tolerance %g\n", o->tolerance);
     if (asked->has_config) {
         buf_format(&id, "config %llx\n", (unsigned long long)str_hash(asked->config.text));
+        history_identity_files(b->arena, &id, &asked->config);
     }
     add_grid(&id, &b->grid);
     return buf_str(&id);

@@ -111,6 +111,7 @@ static void add_config(struct arena *a, struct buf *id, const struct question *q
         buf_byte(&kept, '\n');
     }
     history_identity_line(id, "config", hash_text(a, buf_str(&kept)));
+    history_identity_files(a, id, &q->config);
 }
 
 static void add_plan(struct buf *id, const struct plan *p) {

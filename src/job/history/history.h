@@ -19,7 +19,7 @@ struct history_options {
 #define HISTORY_ROWS(type)                                                \
     CLI_ROW_STORE(offsetof(type, h.store)),                               \
         CLI_ROW("no-history", NULL, CLI_SWITCH, offsetof(type, h.is_off), \
-                "neither read nor write the history")
+                "neither read nor write the history", .about = CLI_OF_HISTORY)
 
 struct history {
     struct arena *arena;
@@ -79,6 +79,8 @@ struct str history_date(struct arena *a, int64_t at_ms);
 void history_identity_line(struct buf *b, const char *name, struct str text);
 // Name, size and time of change. Not a regular file, or NULL: nothing.
 void history_identity_file(struct buf *b, const char *path);
+// The files that a config is made of, beside its own text, by what they hold.
+void history_identity_files(struct arena *a, struct buf *b, const struct config *config);
 // The command, its files, the Python, the environment and the options of its trials.
 void history_identity_launch(struct arena *a, struct buf *b, char *const *command,
                              const struct launch *l, const struct launch_options *o);

@@ -24,6 +24,15 @@ void history_identity_file(struct buf *b, const char *path) {
     add_stat(b, path, &st);
 }
 
+void history_identity_files(struct arena *a, struct buf *b, const struct config *config) {
+    for (ptrdiff_t i = 0; i < config->files.count; i++) {
+        const struct str path = config->files.items[i];
+        struct str text;
+        if (os_read(a, str_z(a, path), CONFIG_MAX_BYTES, &text, NULL, NULL) < 0) continue;
+        buf_format(b, "%.*s %016llx\n", STR_ARG(path), (unsigned long long)str_hash(text));
+    }
+}
+
 // pip renames folders in there, which changes its time.
 static void add_packages(struct arena *a, struct buf *b, struct str program) {
     static const char *const kinds[] = {"site-packages", "dist-packages"};

@@ -39,17 +39,19 @@ struct question_options {
     CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                           \
             "sgd, adam, adamw, adamw_torch_fused (in one kernel), adafactor, lion, or "            \
             "bitsandbytes' adamw8bit, adamw32bit, lion32bit",                                      \
-            "sgd adam adamw adamw_torch_fused adafactor lion adamw8bit adamw32bit lion32bit"),     \
+            "sgd adam adamw adamw_torch_fused adafactor lion adamw8bit adamw32bit lion32bit",      \
+            .about = CLI_OF_TRAINING),                                                             \
         CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),               \
-                "use gradient checkpointing"),                                                     \
+                "use gradient checkpointing", .about = CLI_OF_TRAINING),                           \
         CLI_ROW("lora", "RANK[:NAMES]", CLI_TEXT, QUESTION_AT(type, lora),                         \
                 "train LoRA of this rank over frozen weights: on every linear layer, "             \
-                "or 16:q_proj,v_proj"),                                                            \
+                "or 16:q_proj,v_proj",                                                             \
+                .about = CLI_OF_TRAINING),                                                         \
         CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                               \
                 "with --lora: frozen weights in four bits: nf4, nf4-dq (double quantisation), "    \
                 "either with -left (the rest in bf16, as in Axolotl), or nf4-torchao (as in "      \
                 "torchtune)",                                                                      \
-                "nf4 nf4-dq nf4-left nf4-dq-left nf4-torchao"),                                    \
+                "nf4 nf4-dq nf4-left nf4-dq-left nf4-torchao", .about = CLI_OF_TRAINING),          \
         CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                                 \
                 "loss of a language model: liger (with Liger's other kernels, as "                 \
                 "use_liger_kernel; needs --checkpointing); cut (Apple's cut cross-entropy, as in " \
@@ -61,75 +63,87 @@ struct question_options {
                 "grpo:reference, grpo@1.15; chunked (if recorded so)",                             \
                 "liger cut dpo dpo@1.15 dpo:precomputed dpo:llamafactory orpo orpo@1.14 cpo "      \
                 "cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward "        \
-                "grpo grpo:reference grpo@1.15"),                                                  \
+                "grpo grpo:reference grpo@1.15",                                                   \
+                .about = CLI_OF_TRAINING),                                                         \
         CLI_ROW(                                                                                   \
             "shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                                   \
             "how several GPUs share the weights: fsdp2 (torch's fully_shard; fsdp2@1.13: "         \
             "accelerate up to 1.13, or Axolotl), fsdp1 (fsdp1@4.52: transformers 4.52 or "         \
             "later), titan (torchtitan's FSDP2; titan:op: some operations recomputed), "           \
             "torchtune (its recipes' FSDP2), zero1 to zero3 (DeepSpeed; zero3:BUCKET:overlap)",    \
-            "fsdp1 fsdp1@4.52 fsdp2 fsdp2@1.13 titan titan:op torchtune zero1 zero2 zero3"),       \
+            "fsdp1 fsdp1@4.52 fsdp2 fsdp2@1.13 titan titan:op torchtune zero1 zero2 zero3",        \
+            .about = CLI_OF_TRAINING),                                                             \
         CLI_ROW("tp", "N", CLI_COUNT, QUESTION_AT(type, tensor_parallel),                          \
                 "with --shard fsdp2 or titan: number of GPUs that split each layer (tensor, "      \
-                "sequence and loss parallel, as in torchtitan)"),                                  \
+                "sequence and loss parallel, as in torchtitan)",                                   \
+                .about = CLI_OF_SPLIT),                                                            \
         CLI_ROW("offload", "WHAT", CLI_TEXT, QUESTION_AT(type, offload),                           \
                 "what is kept in the host's memory: optimizer (ZeRO's master copy and states; "    \
                 "the CPU updates), param (zero3) or all (both; zero3 and FSDP)",                   \
-                "optimizer param all"),                                                            \
+                "optimizer param all", .about = CLI_OF_TRAINING),                                  \
         CLI_ROW("host-memory", "BYTES", CLI_BYTES, QUESTION_AT(type, host_bytes),                  \
                 "memory of the machine that holds the GPUs, for --offload (default this "          \
-                "machine's, if its own GPUs train)"),                                              \
+                "machine's, if its own GPUs train)",                                               \
+                .about = CLI_OF_MEMORY),                                                           \
         CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),              \
-                "effective batch to keep (default the config's batch x accumulation x ranks)")
+                "effective batch to keep (default the config's batch x accumulation x ranks)",     \
+                .about = CLI_OF_STEP)
 
 // What predictions of every kind take.
-#define QUESTION_ROWS_OF_ALL(type)                                                               \
-    CLI_ROW("config", "FILE", CLI_TEXT, QUESTION_AT(type, config),                               \
-            "training config (YAML or JSON, of any common trainer)", "file"),                    \
-        CLI_ROW("model", "NAME", CLI_TEXT, QUESTION_AT(type, model),                             \
-                "model, if the config does not name it (batchfit list models)", "models"),       \
-        CLI_ROW("img-size", "N", CLI_COUNT, QUESTION_AT(type, image_size),                       \
-                "image size in pixels"),                                                         \
-        CLI_ROW("seq-len", "N", CLI_COUNT, QUESTION_AT(type, sequence_length),                   \
-                "sequence length in tokens"),                                                    \
-        CLI_ROW("target-len", "N", CLI_COUNT, QUESTION_AT(type, target_length),                  \
-                "target length in tokens (seq2seq), or the part of --seq-len that is generated " \
-                "(GRPO, infer)"),                                                                \
-        CLI_ROW_NUM_CLASSES(QUESTION_AT(type, classes)),                                         \
-        CLI_ROW("precision", "WORD", CLI_TEXT, QUESTION_AT(type, precision),                     \
-                "fp32, amp-fp16, amp-bf16, bf16 or fp16 (default the config's, else what suits " \
-                "the GPU)",                                                                      \
-                "fp32 amp-fp16 amp-bf16 bf16 fp16"),                                             \
-        CLI_ROW("channels-last", NULL, CLI_SWITCH, QUESTION_AT(type, channels_last),             \
-                "use the channels_last layout"),                                                 \
-        CLI_ROW("compile", NULL, CLI_SWITCH, QUESTION_AT(type, compile),                         \
-                "the model runs under torch.compile (a config's torch_compile is read)"),        \
-        CLI_ROW("ema", NULL, CLI_SWITCH, QUESTION_AT(type, ema),                                 \
-                "keep an exponential moving average of the weights"),                            \
-        CLI_ROW("ranks", "N", CLI_COUNT, QUESTION_AT(type, ranks),                               \
-                "number of data-parallel devices"),                                              \
-        CLI_ROW("min-batch-size", "N", CLI_COUNT, QUESTION_AT(type, least),                      \
-                "smallest batch to try"),                                                        \
-        CLI_ROW("max-batch-size", "N", CLI_COUNT, QUESTION_AT(type, most),                       \
-                "largest batch to try"),                                                         \
-        CLI_ROW("multiple", "N", CLI_COUNT, QUESTION_AT(type, multiple),                         \
-                "try only multiples of N, or any number below N (default 4)"),                   \
-        CLI_ROW(                                                                                 \
-            "safety-margin", "SHARE", CLI_SHARE, QUESTION_AT(type, margin),                      \
-            "share of the GPU's memory to keep free (default 0.10 to 0.20, by the GPU's tier)",  \
-            ""),                                                                                 \
-        CLI_ROW("overhead", "BYTES", CLI_BYTES, QUESTION_AT(type, overhead_bytes),               \
-                "memory outside PyTorch's allocator: what nvidia-smi shows for a process with "  \
-                "one small tensor (default from a table)"),                                      \
-        CLI_ROW("other-processes", "BYTES", CLI_BYTES_OR_NONE, QUESTION_AT(type, others_bytes),  \
-                "memory that other processes use on the GPU; 0: as if it were empty"),           \
-        CLI_ROW_ALLOC_CONF(QUESTION_AT(type, alloc_conf)),                                       \
-        CLI_ROW("tape", "FILE", CLI_TEXT, QUESTION_AT(type, tape),                               \
-                "predict from this tape only (batchfit record)", "file"),                        \
-        CLI_ROW_CONFIG_DIALECT(QUESTION_AT(type, dialect)),                                      \
-        CLI_ROW_CONFIG_SECTION(QUESTION_AT(type, section)),                                      \
-        CLI_ROW("key", "ROLE=PATH", CLI_LIST, QUESTION_AT(type, keys),                           \
-                "config key for a value: batch=train.bs (repeatable)")
+#define QUESTION_ROWS_OF_ALL(type)                                                                 \
+    CLI_ROW("config", "FILE", CLI_TEXT, QUESTION_AT(type, config),                                 \
+            "training config (YAML or JSON, of any common trainer)", "file",                       \
+            .about = CLI_OF_FILES),                                                                \
+        CLI_ROW("model", "NAME", CLI_TEXT, QUESTION_AT(type, model),                               \
+                "model, if the config does not name it (batchfit list models)", "models",          \
+                .about = CLI_OF_TRAINING),                                                         \
+        CLI_ROW("img-size", "N", CLI_COUNT, QUESTION_AT(type, image_size), "image size in pixels", \
+                .about = CLI_OF_TRAINING),                                                         \
+        CLI_ROW("seq-len", "N", CLI_COUNT, QUESTION_AT(type, sequence_length),                     \
+                "sequence length in tokens", .about = CLI_OF_TRAINING),                            \
+        CLI_ROW("target-len", "N", CLI_COUNT, QUESTION_AT(type, target_length),                    \
+                "target length in tokens (seq2seq), or the part of --seq-len that is generated "   \
+                "(GRPO, infer)",                                                                   \
+                .about = CLI_OF_TRAINING),                                                         \
+        CLI_ROW_NUM_CLASSES(QUESTION_AT(type, classes)),                                           \
+        CLI_ROW("precision", "WORD", CLI_TEXT, QUESTION_AT(type, precision),                       \
+                "fp32, amp-fp16, amp-bf16, bf16 or fp16 (default the config's, else what suits "   \
+                "the GPU)",                                                                        \
+                "fp32 amp-fp16 amp-bf16 bf16 fp16", .about = CLI_OF_TRAINING),                     \
+        CLI_ROW("channels-last", NULL, CLI_SWITCH, QUESTION_AT(type, channels_last),               \
+                "use the channels_last layout", .about = CLI_OF_TRAINING),                         \
+        CLI_ROW("compile", NULL, CLI_SWITCH, QUESTION_AT(type, compile),                           \
+                "the model runs under torch.compile (a config's torch_compile is read)",           \
+                .about = CLI_OF_TRAINING),                                                         \
+        CLI_ROW("ema", NULL, CLI_SWITCH, QUESTION_AT(type, ema),                                   \
+                "keep an exponential moving average of the weights", .about = CLI_OF_TRAINING),    \
+        CLI_ROW("ranks", "N", CLI_COUNT, QUESTION_AT(type, ranks),                                 \
+                "number of data-parallel devices", .about = CLI_OF_SPLIT),                         \
+        CLI_ROW("min-batch-size", "N", CLI_COUNT, QUESTION_AT(type, least),                        \
+                "smallest batch to try", .about = CLI_OF_SEARCH),                                  \
+        CLI_ROW("max-batch-size", "N", CLI_COUNT, QUESTION_AT(type, most), "largest batch to try", \
+                .about = CLI_OF_SEARCH),                                                           \
+        CLI_ROW("multiple", "N", CLI_COUNT, QUESTION_AT(type, multiple),                           \
+                "try only multiples of N, or any number below N (default 4)",                      \
+                .about = CLI_OF_SEARCH),                                                           \
+        CLI_ROW(                                                                                   \
+            "safety-margin", "SHARE", CLI_SHARE, QUESTION_AT(type, margin),                        \
+            "share of the GPU's memory to keep free (default 0.10 to 0.20, by the GPU's tier)",    \
+            "", .about = CLI_OF_MEMORY),                                                           \
+        CLI_ROW("overhead", "BYTES", CLI_BYTES, QUESTION_AT(type, overhead_bytes),                 \
+                "memory outside PyTorch's allocator: what nvidia-smi shows for a process with "    \
+                "one small tensor (default from a table)",                                         \
+                .about = CLI_OF_MEMORY),                                                           \
+        CLI_ROW("other-processes", "BYTES", CLI_BYTES_OR_NONE, QUESTION_AT(type, others_bytes),    \
+                "memory that other processes use on the GPU; 0: as if it were empty",              \
+                .about = CLI_OF_OTHERS),                                                           \
+        CLI_ROW_ALLOC_CONF(QUESTION_AT(type, alloc_conf)),                                         \
+        CLI_ROW("tape", "FILE", CLI_TEXT, QUESTION_AT(type, tape),                                 \
+                "predict from this tape only (batchfit record)", "file", .about = CLI_OF_FILES),   \
+        CLI_ROW_CONFIG_DIALECT(QUESTION_AT(type, dialect)),                                        \
+        CLI_ROW_CONFIG_SECTION(QUESTION_AT(type, section)),                                        \
+        CLI_ROW("key", "ROLE=PATH", CLI_LIST, QUESTION_AT(type, keys),                             \
+                "config key for a value: batch=train.bs (repeatable)", .about = CLI_OF_TRAINING)
 
 #define QUESTION_ROWS(type) QUESTION_ROWS_OF_ALL(type), QUESTION_TRAINING_ROWS(type)
 

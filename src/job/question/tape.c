@@ -26,6 +26,39 @@ static void follow(struct question *q, const struct question_options *o) {
     p->compile = h->compile.len > 0;
 }
 
+// A tape is of the training that was recorded: what the command line says beside it, it must have.
+static int check_said(const struct question *q, const struct question_options *o,
+                      const struct tape_header *h, struct fail *why) {
+    const struct plan *p = &q->plan;
+    struct str bare = h->model;
+    str_cut(&bare, ':');
+    const struct {
+        const char *text;
+        bool is_otherwise;
+    } said[] = {
+        {"without this --model",
+         o->model && !str_is(h->model, o->model) && !str_is(bare, o->model)},
+        {"without this --img-size", o->image_size > 0 && o->image_size != h->image_size},
+        {"without this --seq-len",
+         o->sequence_length > 0 && o->sequence_length != h->sequence_length},
+        {"without this --target-len", o->target_length > 0 && o->target_length != h->target_length},
+        {"without this --checkpointing", o->checkpointing && h->checkpointing != 1},
+        {"without this --ema", o->ema && h->ema != 1},
+        {"without this --compile", o->compile && h->compile.len == 0},
+        {"as it trains, not of inference", o->inference && !str_is(h->mode, "inference")},
+        {"without this --lora", o->lora && !str_equal(p->adapter, h->adapter)},
+        {"without this --quant", o->quant && !str_equal(p->quant, h->quant)},
+        {"without this --loss", o->loss && !str_equal(p->loss, h->loss)},
+    };
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        if (!said[i].is_otherwise) continue;
+        fail_set(why, FAIL_USAGE, "--tape %s: a recording of %.*s %s", o->tape, STR_ARG(h->model),
+                 said[i].text);
+        return fail_hint(why, "record what is asked for (batchfit record), or leave that out");
+    }
+    return 0;
+}
+
 static int read_tape(struct question *q, const char *path, struct fail *why) {
     struct str bytes;
     struct tape_entry *e = arena_new(q->arena, struct tape_entry, 1);
@@ -44,7 +77,9 @@ int question_store(struct question *q, const struct question_options *o, struct 
     int rc = 0;
     if (o->like) q->store = o->like->store;
     if (!o->like) rc = read_tape(q, o->tape, why);
-    if (rc == 0 && o->tape) follow(q, o);
+    if (rc < 0 || !o->tape) return rc;
+    rc = check_said(q, o, &tape_store_at(&q->store, 0)->header, why);
+    if (rc == 0) follow(q, o);
     return rc;
 }
 

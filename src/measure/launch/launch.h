@@ -203,7 +203,7 @@ struct str launch_python_own_path(struct arena *a, struct str folders);
 #define CLI_ROW_TRACE_STEPS(at)                                                                \
     CLI_ROW("trace", "FILE", CLI_TEXT, at,                                                     \
             "also write every step of the trials as a trace for Perfetto or chrome://tracing", \
-            "file")
+            "file", .about = CLI_OF_STEPS)
 
 struct launch_trace {
     json_t *events; // NULL: none yet
@@ -220,31 +220,38 @@ int launch_trace_write(struct arena *a, struct launch_trace *t, const char *path
 #define LAUNCH_ROWS(type)                                                                          \
     CLI_ROW("device", "WORD", CLI_TEXT, LAUNCH_AT(type, device),                                   \
             "device for the trials: auto, cuda, cpu; auto takes a GPU if there is one",            \
-            "auto cuda cpu"),                                                                      \
+            "auto cuda cpu", .about = CLI_OF_TRIALS),                                              \
         CLI_ROW("memory", "BYTES", CLI_MEMORY, LAUNCH_AT(type, memory_bytes),                      \
                 "pretend that the device has this much memory, such as 2GiB: on a GPU the "        \
                 "caching allocator is capped, on the CPU the training is (by a control group or "  \
-                "batchfit's guard)"),                                                              \
+                "batchfit's guard)",                                                               \
+                .about = CLI_OF_TRIALS),                                                           \
         CLI_ROW("steps", "N", CLI_COUNT, LAUNCH_AT(type, steps),                                   \
-                "optimizer steps to measure per trial (default 10)"),                              \
+                "optimizer steps to measure per trial (default 10)", .about = CLI_OF_TRIALS),      \
         CLI_ROW("warmup", "N", CLI_COUNT, LAUNCH_AT(type, warmup),                                 \
-                "steps to run before measuring (default 2)"),                                      \
+                "steps to run before measuring (default 2)", .about = CLI_OF_TRIALS),              \
         CLI_ROW("start-limit", "SECONDS", CLI_NUMBER, LAUNCH_AT(type, start_seconds),              \
-                "stop a trial without a first step after this time (default 300)"),                \
+                "stop a trial without a first step after this time (default 300)",                 \
+                .about = CLI_OF_TRIALS),                                                           \
         CLI_ROW("stall-limit", "SECONDS", CLI_NUMBER, LAUNCH_AT(type, stall_seconds),              \
-                "stop a trial without a further step after this time (default 120)"),              \
+                "stop a trial without a further step after this time (default 120)",               \
+                .about = CLI_OF_TRIALS),                                                           \
         CLI_ROW("time-limit", "SECONDS", CLI_NUMBER, LAUNCH_AT(type, time_seconds),                \
-                "time limit of a trial (default none)"),                                           \
+                "time limit of a trial (default none)", .about = CLI_OF_TRIALS),                   \
         CLI_ROW("batch-dim", "N", CLI_COUNT, LAUNCH_AT(type, batch_dim),                           \
                 "tensor dimension that counts the samples: 1 if the sequence comes first "         \
-                "(default the first, or the one with the size of {batch})"),                       \
+                "(default the first, or the one with the size of {batch})",                        \
+                .about = CLI_OF_TRIALS),                                                           \
         CLI_ROW_PYTHON(LAUNCH_AT(type, python)), CLI_ROW_ENV(LAUNCH_AT(type, environment)),        \
         CLI_ROW("config-key", "[NAME=]PATH", CLI_REPEAT, LAUNCH_AT(type, config_keys),             \
                 "key for the value NAME (batch) in the trial's copy of the config, which the "     \
-                "command takes as {config} (repeatable)"),                                         \
+                "command takes as {config} (repeatable)",                                          \
+                .about = CLI_OF_TRIALS),                                                           \
         CLI_ROW("longest-first", NULL, CLI_SWITCH, LAUNCH_AT(type, longest_first),                 \
                 "start each trial with the longest of 4096 samples (found within 10 s), for data " \
-                "of varying length"),                                                              \
+                "of varying length",                                                               \
+                .about = CLI_OF_TRIALS),                                                           \
         CLI_ROW_SNAPSHOT(LAUNCH_AT(type, snapshots)),                                              \
         CLI_ROW("keep-logs", "DIR", CLI_TEXT, LAUNCH_AT(type, log_folder),                         \
-                "keep the complete output of each trial in this folder", "file")
+                "keep the complete output of each trial in this folder", "file",                   \
+                .about = CLI_OF_TRIALS)

@@ -38,6 +38,11 @@ static const struct cli_row rows[] = {
 static int find_card(struct question *q, const struct explain_options *o,
                      struct forecast_card *ret_card, struct fail *why) {
     struct question_gpus cards = {0};
+    if (o->machine && (o->gpu || o->gpu_memory > 0)) {
+        fail_set(why, FAIL_USAGE,
+                 "--machine is of GPUs that are there: it cannot be combined with a named GPU");
+        return fail_hint(why, "leave it out, or --%s", o->gpu ? "gpu" : "gpu-memory");
+    }
     if (o->gpu || o->gpu_memory > 0) {
         return question_card(q, str_of(o->gpu), o->gpu_memory, ret_card, why);
     }

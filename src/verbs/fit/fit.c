@@ -2,6 +2,7 @@
 // batchfit fit: which batch and accumulation for this config on this GPU?
 #include "verbs/fit/fit.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define AT(member) offsetof(struct fit_options, c.member)
@@ -11,155 +12,105 @@ static const struct cli_row rows[] = {
     CHOICE_TRAINING_ROWS,
     {"eval-batch", NULL, CLI_SWITCH, CHOICE_AT(eval_batch),
      "also find the batch of the training's evaluation, and write it if the config has a key for "
-     "it"},
+     "it",
+     .about = CLI_OF_ANSWER},
     {"check", NULL, CLI_SWITCH, AT(is_asked),
      "judge configs as they stand, for a gate: fit --check CONFIG... --gpus rtx3060,a100; nothing "
-     "is searched or written"},
+     "is searched or written",
+     .about = CLI_OF_CHECK},
     {"max-memory", "SHARE", CLI_TEXT, AT(max_memory),
      "with --check: share of the GPU's memory that the peak may take, 90% (default 80 to 90%, by "
-     "the GPU's tier)"},
+     "the GPU's tier)",
+     .about = CLI_OF_CHECK},
     {"format", "WORD", CLI_TEXT, AT(format),
      "with --check: text, json, sarif, junit, github (annotations) or markdown (one comment)",
-     "text json sarif junit github markdown"},
+     "text json sarif junit github markdown", .about = CLI_OF_CHECK},
     {"base", "FILE", CLI_TEXT, AT(base),
      "with --check: show the change against this document of the base branch (--check --json)",
-     "file"},
+     "file", .about = CLI_OF_CHECK},
     {"base-ref", "REF", CLI_TEXT, AT(base_ref),
-     "with --check: the same against a commit of git: origin/main"},
+     "with --check: the same against a commit of git: origin/main", .about = CLI_OF_CHECK},
     {"lock", "FILE", CLI_TEXT, AT(lock),
-     "with --check: fail if the memory is not what this file expects (batchfit.lock)", "file"},
+     "with --check: fail if the memory is not what this file expects (batchfit.lock)", "file",
+     .about = CLI_OF_CHECK},
     {"update-lock", NULL, CLI_SWITCH, AT(updates_lock),
-     "with --check: write the lock instead (default batchfit.lock)"},
+     "with --check: write the lock instead (default batchfit.lock)", .about = CLI_OF_CHECK},
     {"allow-unjudged", NULL, CLI_SWITCH, AT(allows_unjudged),
-     "with --check: what cannot be judged does not fail the gate"},
+     "with --check: what cannot be judged does not fail the gate", .about = CLI_OF_CHECK},
     {"on", "WHERE", CLI_TEXT, offsetof(struct fit_options, on),
      "find the GPU to request from: slurm (the smallest type of this cluster, by sinfo, that holds "
      "the config as it stands), kubernetes (resources and node affinity) or skypilot "
      "(accelerators); for the last two, --gpus lists the GPUs that are available",
-     "slurm kubernetes skypilot"},
+     "slurm kubernetes skypilot", .about = CLI_OF_ENGINE},
     {"cheapest", NULL, CLI_SWITCH, SLURM_AT(cheapest),
      "with --on slurm: the type on which the training costs least (predicted speed x price), not "
-     "the smallest"},
-    {"partition", "NAME", CLI_TEXT, SLURM_AT(partition), "with --on slurm: only its nodes"},
+     "the smallest",
+     .about = CLI_OF_TYPES},
+    {"partition", "NAME", CLI_TEXT, SLURM_AT(partition), "with --on slurm: only its nodes",
+     .about = CLI_OF_CLUSTER},
     {"gres", "TYPE=GPU", CLI_REPEAT, SLURM_AT(gres),
      "with --on slurm: which GPU a type of the cluster is, by name or memory: a100=a100-80gb, "
-     "big=24GiB (repeatable)"},
+     "big=24GiB (repeatable)",
+     .about = CLI_OF_TYPES},
     {"job-time", "TIME", CLI_TEXT, SLURM_AT(job_time),
-     "with --on slurm -- COMMAND: of each job, as sbatch's --time takes it"},
+     "with --on slurm -- COMMAND: of each job, as sbatch's --time takes it", .about = CLI_OF_JOBS},
     {"exec", "SCRIPT", CLI_TEXT, SLURM_AT(exec),
-     "with --on slurm: submit this job script (sbatch), for the GPU that was chosen", "file"},
+     "with --on slurm: submit this job script (sbatch), for the GPU that was chosen", "file",
+     .about = CLI_OF_TYPES},
     {.name = NULL},
 };
 
 // --- Which options go together -------------------------------------------------------------------
 
-// What says where a config is read and what it leaves open, and the GPU. All others search, write,
-// measure or remember.
-static const char of_check[] =
-    "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
-    "safety-margin overhead other-processes alloc-conf tape dialect section key gpu gpu-memory "
-    "optimizer checkpointing lora quant loss shard gpus test-only check max-memory format base "
-    "base-ref "
-    "lock update-lock allow-unjudged";
-
-static bool is_given(const struct fit_options *o, const struct cli_row *row) {
-    const char *at = (const char *)o + row->offset;
-    switch (row->kind) {
-    case CLI_SWITCH:
-        return *(const bool *)at;
-    case CLI_SHARE:
-    case CLI_NUMBER:
-        return !isnan(*(const double *)(const void *)at);
-    case CLI_COUNT:
-    case CLI_BYTES:
-    case CLI_MEMORY:
-    case CLI_BYTES_OR_NONE:
-        return *(const int64_t *)(const void *)at != 0;
-    default:
-        return *(const char *const *)(const void *)at != NULL;
-    }
-}
-
-// Choosing a GPU is of predictions, and of no GPU that is named.
-static const char of_slurm[] =
-    "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
-    "min-batch-size max-batch-size multiple safety-margin overhead alloc-conf tape dialect section "
-    "key optimizer checkpointing lora quant loss shard effective-batch-size test-only save-config "
-    "add-accumulation force-anchor force-special no-history store on cheapest partition gres "
-    "job-time exec";
-
-// The same without a cluster that could be asked, or jobs.
-static const char of_cloud[] =
-    "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
-    "safety-margin overhead alloc-conf tape dialect section key optimizer checkpointing lora quant "
-    "shard effective-batch-size gpus test-only no-history store on";
+enum {
+    OF_CONFIG = CLI_OF_TRAINING | CLI_OF_SPLIT | CLI_OF_FILES | CLI_OF_MEMORY | CLI_OF_NO_EDIT,
+    OF_CLOUD = OF_CONFIG | CLI_OF_STEP | CLI_OF_HISTORY | CLI_OF_ENGINE,
+};
 
 // Ways to ask that take some of the options, and have some of their own.
-enum way_place { WAY_CHECK, WAY_SLURM, WAY_CLOUD, WAYS };
-struct way {
-    const char *option, *takes, *example, *does, *instead;
-    size_t begin, end; // of its own options
-};
-static const struct way ways[WAYS] = {
-    {"check", of_check, "batchfit fit --check CONFIG... --gpus rtx3060,a100",
-     "judges configs as they stand", "leave out --check to search, write or measure",
-     offsetof(struct fit_options, c), offsetof(struct fit_options, s)},
-    {"on slurm", of_slurm, "batchfit fit --config FILE --on slurm",
-     "chooses among the cluster's GPUs, by prediction", "leave out --on for one GPU that is named",
-     offsetof(struct fit_options, s), sizeof(struct fit_options)},
-    {"on", of_cloud, "batchfit fit --config FILE --on kubernetes",
+enum fit_way { WAY_CHECK, WAY_JOBS, WAY_SLURM, WAY_CLOUD, WAY_TRIALS, WAYS };
+static const struct cli_way ways[WAYS] = {
+    // What says where a config is read, what it leaves open, and the GPU. All others search, write,
+    // measure or remember.
+    {"--check", OF_CONFIG | CLI_OF_OTHERS | CLI_OF_GPU | CLI_OF_GPUS, CLI_OF_CHECK,
+     "batchfit fit --check CONFIG... --gpus rtx3060,a100", "judges configs as they stand",
+     "leave out --check to search, write or measure"},
+    {"--on slurm -- COMMAND", CHOICE_TRIALS_TAKE | CLI_OF_TRIALS | CLI_OF_ENGINE | CLI_OF_CLUSTER,
+     CLI_OF_JOBS, "batchfit fit --config FILE --on slurm -- python train.py --batch-size {batch}",
+     "measures by jobs, which change nothing", CHOICE_TRIALS_INSTEAD},
+    // Choosing a GPU is of predictions, and of no GPU that is named.
+    {"--on slurm", OF_CLOUD | CLI_OF_SEARCH | CLI_OF_EDIT, CLI_OF_CLUSTER | CLI_OF_TYPES,
+     "batchfit fit --config FILE --on slurm", "chooses among the cluster's GPUs, by prediction",
+     "leave out --on for one GPU that is named"},
+    // The same without a cluster that could be asked, or jobs.
+    {"--on", OF_CLOUD | CLI_OF_GPUS, CLI_OF_ENGINE, "batchfit fit --config FILE --on kubernetes",
      "says which GPUs hold the config as it stands, by prediction",
-     "leave out --on for one GPU that is named", 0, 0},
+     "leave out --on for one GPU that is named"},
+    CHOICE_WAY_TRIALS("batchfit fit --config FILE -- python train.py --batch-size {batch}"),
 };
-
-static int one_together(const struct way *way, bool is_asked, const struct cli_row *row,
-                        struct fail *why) {
-    bool is_its = row->offset >= way->begin && row->offset < way->end;
-    if (!is_asked && is_its) {
-        fail_set(why, FAIL_USAGE, "--%s needs --%s", row->name, way->option);
-        return fail_hint(why, "%s", way->example);
-    }
-    if (!is_asked || str_has_word(str_of(way->takes), str_of(row->name))) return 0;
-    fail_set(why, FAIL_USAGE, "--%s %s: it cannot be combined with --%s", way->option, way->does,
-             row->name);
-    return fail_hint(why, "%s", way->instead);
-}
-
-static int options_together(const struct fit_options *o, struct fail *why) {
-    const bool on_slurm = o->on && str_is(str_of(o->on), "slurm");
-    const bool asked[WAYS] = {o->c.is_asked, on_slurm, o->on && !on_slurm};
-    const bool is_measured = on_slurm && o->o.q.base.command; // takes all that trials take
-    int rc = 0;
-    for (const struct cli_row *row = rows; row->name; row++) {
-        for (int i = 0; i < WAYS && rc == 0 && is_given(o, row); i++) {
-            if (i != WAY_SLURM || !is_measured) rc = one_together(&ways[i], asked[i], row, why);
-        }
-    }
-    return rc;
-}
-
-static int on_cluster(struct arena *a, const struct fit_options *o, struct fail *why) {
-    static const char hint[] = "the jobs measure and change nothing: leave it out";
-    if (o->s.exec || o->s.cheapest || o->s.gres) {
-        const char *name = o->s.exec ? "exec" : o->s.cheapest ? "cheapest" : "gres";
-        fail_set(why, FAIL_USAGE, "--%s cannot be combined with --on slurm -- COMMAND", name);
-        return fail_hint(why, "%s", hint);
-    }
-    return fit_slurm_trials(a, o, why);
-}
 
 // Who is asked in whose words.
 static int on_engine(struct arena *a, const struct fit_options *o, struct fail *why) {
     if (!str_is(str_of(o->on), "slurm")) return fit_cloud(a, o, why);
-    return o->o.q.base.command ? on_cluster(a, o, why) : fit_slurm(a, o, why);
+    return o->o.q.base.command ? fit_slurm_trials(a, o, why) : fit_slurm(a, o, why);
 }
 
 static int fit_run(struct arena *a, const struct cli_options *options, struct fail *why) {
     const struct fit_options *asked = (const struct fit_options *)options;
     struct choice_options o = asked->o;
-    int rc = options_together(asked, why);
+    const bool on_slurm = asked->on && str_is(str_of(asked->on), "slurm");
+    const bool is_check = asked->c.is_asked, is_measured = !is_check && options->command;
+    const bool is_way[WAYS] = {
+        [WAY_CHECK] = is_check,
+        [WAY_JOBS] = on_slurm && is_measured,
+        [WAY_SLURM] = on_slurm && !is_measured && !is_check,
+        [WAY_CLOUD] = asked->on && !on_slurm && !is_check,
+        [WAY_TRIALS] = is_measured && !asked->on,
+    };
+    for (const struct cli_row *row = rows; row->name; row++) assert(row->about != 0);
+    int rc = cli_ways_check(rows, options, ways, WAYS, is_way, why);
     if (rc < 0) return rc;
-    if (asked->c.is_asked) return fit_check(a, asked, why);
+    if (is_check) return fit_check(a, asked, why);
     if (asked->on) return on_engine(a, asked, why);
     if (options->argument_count > 0) {
         fail_set(why, FAIL_USAGE, "'%s': fit takes no arguments", options->arguments[0]);

@@ -10,7 +10,12 @@ static const struct cli_row rows[] = {
 };
 
 static int infer_run(struct arena *a, const struct cli_options *options, struct fail *why) {
+    static const struct cli_way ways[] = {
+        CHOICE_WAY_TRIALS("batchfit infer --config FILE -- python infer.py --batch-size {batch}")};
     struct choice_options o = *(const struct choice_options *)options;
+    const bool is_measured = options->command;
+    int rc = cli_ways_check(rows, options, ways, 1, &is_measured, why);
+    if (rc < 0) return rc;
     o.q.inference = true;
     return choice_answer(a, &o, why);
 }

@@ -28,11 +28,13 @@ static const struct cli_row rows[] = {
      "(default what it saves with PyTorch)",
      "file"},
     {"max-restarts", "N", CLI_NUMBER, AT(max_restarts),
-     "restarts after failures (default 5); those that change the batch do not count"},
+     "restarts after failures (default 5); those that change the batch do not count",
+     .about = CLI_OF_RESTARTS},
     {"backoff", "SECONDS", CLI_NUMBER, AT(backoff),
-     "wait before a restart without progress; doubles up to 60 (default 1)"},
+     "wait before a restart without progress; doubles up to 60 (default 1)",
+     .about = CLI_OF_RESTARTS},
     {"from-scratch", NULL, CLI_SWITCH, AT(from_scratch),
-     "start over if no checkpoint is left, even if work is lost"},
+     "start over if no checkpoint is left, even if work is lost", .about = CLI_OF_RESTARTS},
     {"resume", NULL, CLI_SWITCH, AT(resume),
      "start from an existing checkpoint: one that --checkpoint matches, or that the last run of "
      "this command left"},
@@ -44,13 +46,16 @@ static const struct cli_row rows[] = {
      "rule for scaling the learning rate: linear or sqrt (default linear)", "linear sqrt"},
     {"adaptive", NULL, CLI_SWITCH, AT(adaptive),
      "grow the batch when predicted to fit; at a checkpoint, or when the program asks"},
-    {"initial-batch-size", "N", CLI_COUNT, AT(initial), "first batch with --adaptive"},
+    {"initial-batch-size", "N", CLI_COUNT, AT(initial), "first batch with --adaptive",
+     .about = CLI_OF_GROWTH},
     {"min-batch-size", "N", CLI_COUNT, AT(least), "smallest batch allowed (default 1)"},
-    {"max-batch-size", "N", CLI_COUNT, AT(most), "largest batch allowed with --adaptive"},
+    {"max-batch-size", "N", CLI_COUNT, AT(most), "largest batch allowed with --adaptive",
+     .about = CLI_OF_GROWTH},
     {"memory-threshold", "SHARE", CLI_SHARE, AT(threshold),
-     "grow the batch only if predicted below this share of memory (default 0.9)"},
+     "grow the batch only if predicted below this share of memory (default 0.9)",
+     .about = CLI_OF_GROWTH},
     {"adjustment-factor", "X", CLI_NUMBER, AT(factor),
-     "smallest growth factor of the batch (default 1.2)"},
+     "smallest growth factor of the batch (default 1.2)", .about = CLI_OF_GROWTH},
     {"max-memory-usage", "SHARE", CLI_SHARE, AT(share), "share of the device's memory to use"},
     {"memory", "BYTES", CLI_MEMORY, AT(l.memory_bytes),
      "pretend that the device has this much memory: 2GiB"},
@@ -220,10 +225,23 @@ static int train(struct run *r, char *const *command, struct fail *why) {
     return rc < 0 ? rc : -status;
 }
 
+// What changes a run only where it grows, or restarts.
+static int check_ways(const struct run_options *o, struct fail *why) {
+    static const struct cli_way ways[] = {
+        {"--adaptive", ~0u, CLI_OF_GROWTH,
+         "batchfit run --adaptive --batch-size 64 -- python train.py --batch-size {batch}", "", ""},
+        {"--recover", ~(unsigned)CLI_OF_GROWTH, CLI_OF_RESTARTS,
+         "batchfit run --recover --batch-size 64 -- python train.py --batch-size {batch}", "", ""},
+    };
+    const bool asked[] = {o->adaptive, o->recover};
+    return cli_ways_check(rows, &o->base, ways, 2, asked, why);
+}
+
 static int run_run(struct arena *a, const struct cli_options *options, struct fail *why) {
     const struct run_options *o = (const struct run_options *)(const void *)options;
     struct run r = {.arena = a, .o = o, .log.fd = -1, .out_fd = o->base.json ? 2 : 1};
-    int rc = run_ask(&r, o->base.command, why);
+    int rc = check_ways(o, why);
+    if (rc == 0) rc = run_ask(&r, o->base.command, why);
     if (rc == 0) rc = launch_open(a, &r.l, o->base.command, &r.launch, why);
     if (rc < 0) return rc;
     rc = run_ask_device(&r, why);

@@ -27,11 +27,8 @@ static const char is_done[] = "trainer.kubeflow.org/autoconf-plugin-done";
 static const char of_gpus[] = "nvidia.com/gpu";
 static const char contract[] = "KEP-3328, draft of 2026-07-01 (kubeflow/trainer#3559)";
 
-// Options of fit that only say what is trained: none reads or writes a file here.
-static const char said_by_job[] =
-    "model img-size seq-len target-len num-classes precision channels-last ema safety-margin "
-    "overhead alloc-conf dialect section key optimizer checkpointing lora quant shard "
-    "effective-batch-size";
+// What a TrainJob may say in words of fit: none of it names a file here.
+enum { SAID_BY_JOB = CLI_OF_TRAINING | CLI_OF_MEMORY | CLI_OF_STEP };
 
 struct job {
     struct arena *arena;
@@ -115,11 +112,14 @@ static bool is_path(struct str value) {
 }
 
 // Whether an option is one that a TrainJob may say, with its value or as a switch.
-static bool is_of_job(struct str name, struct str value) {
-    static const char *const switches[] = {"channels-last", "ema", "checkpointing", NULL};
-    if (name.len == 0 || !str_has_word(str_of(said_by_job), name)) return false;
-    if (str_is_one_of(name, switches)) return value.len == 0;
-    return value.len > 0 && value.p[0] != '-' && !is_path(value);
+static bool is_of_job(const struct job *job, struct str name, struct str value) {
+    const struct cli_verb *fit = cli_verb_find(job->options->common.verbs, STR("fit"));
+    for (const struct cli_row *row = fit->options; row->name; row++) {
+        if (!str_is(name, row->name) || !(row->about & SAID_BY_JOB)) continue;
+        if (row->kind == CLI_SWITCH) return value.len == 0;
+        return value.len > 0 && value.p[0] != '-' && !is_path(value);
+    }
+    return false;
 }
 
 // Takes the next word off; empty: there is none.
@@ -143,7 +143,7 @@ static int read_words(struct job *job, struct fail *why) {
             word = next_word(&rest);
         }
         name = str_starts(name, STR("--")) ? str_slice(name, 2, name.len) : (struct str){0};
-        if (count >= WORDS_MOST || !is_of_job(name, value))
+        if (count >= WORDS_MOST || !is_of_job(job, name, value))
             return fail_set(why, FAIL_INPUT, "the annotation batchfit: '%.*s' is not allowed here",
                             STR_ARG(said));
         if (str_is(name, "effective-batch-size")) str_to_i64(value, &job->effective);
