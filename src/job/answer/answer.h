@@ -192,7 +192,8 @@ void answer_verdict_show(struct question *q, const struct answer *answer, bool c
 // chosen, or, where they train together, the worst.
 void answer_verdict_show_all(struct question *q, const struct answer *answers, int count,
                              bool is_together, struct show_style style, struct buf *out);
-// That one; of equals that of the smallest batch. It decides.
+// That one, which decides: of equally good ones the first, of equally bad ones that of the smallest
+// batch.
 struct answer *answer_leading(const struct question *q, struct answer *answers, ptrdiff_t count,
                               bool is_together);
 

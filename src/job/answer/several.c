@@ -18,15 +18,15 @@ static enum rank rank_of(const struct question *q, const struct answer *answer) 
     return verdict == ANSWER_FITS ? YES : YES_TIGHTLY;
 }
 
-// The worst, or the best; of equal ones that of the smallest batch.
+// The best, of equal ones the first; or the worst, of equal ones that of the smallest batch.
 static ptrdiff_t find_leading(const struct question *q, const struct answer *answers,
                               ptrdiff_t count, bool is_worst) {
     ptrdiff_t lead = 0;
     for (ptrdiff_t i = 1; i < count; i++) {
-        const enum rank now = rank_of(q, &answers[i]), best = rank_of(q, &answers[lead]);
-        const bool is_equal = now == best || (now <= YES_TIGHTLY && best <= YES_TIGHTLY);
-        const bool is_nearer = is_worst ? now > best : now < best;
-        if (is_equal ? answers[i].plan.batch < answers[lead].plan.batch : is_nearer) lead = i;
+        const enum rank now = rank_of(q, &answers[i]), before = rank_of(q, &answers[lead]);
+        const bool is_equal = now == before || (now <= YES_TIGHTLY && before <= YES_TIGHTLY);
+        const bool is_smaller = answers[i].plan.batch < answers[lead].plan.batch;
+        if (is_worst ? (is_equal ? is_smaller : now > before) : now < before) lead = i;
     }
     return lead;
 }
