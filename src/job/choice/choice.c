@@ -14,10 +14,15 @@
 #include <string.h>
 #include <unistd.h>
 
-static int beside_named(const struct choice_options *o, struct fail *why) {
-    fail_set(why, FAIL_USAGE, "--%s is of GPUs that are there: it cannot be combined with a named GPU",
-             o->gpu_ids ? "gpu-ids" : "machine");
-    return fail_hint(why, "leave it out, or %s", o->gpu ? "--gpu" : "--gpu-memory");
+// Older scripts say both: their number of GPUs is counted where the words are read.
+static int beside_named(struct question *q, const struct choice_options *o, struct fail *why) {
+    if (o->gpu_ids)
+        question_say(q, "--gpu-ids %s: not of the GPU that is named, and not looked at",
+                     o->gpu_ids);
+    if (!o->machine) return 0;
+    fail_set(why, FAIL_USAGE,
+             "--machine is of GPUs that are there: it cannot be combined with a named GPU");
+    return fail_hint(why, "leave it out, or --%s", o->gpu ? "gpu" : "gpu-memory");
 }
 
 // The GPU asked for, else this machine's, else the team's; only the first two may be written for.
@@ -25,7 +30,7 @@ static int find_cards(struct question *q, const struct choice_options *o,
                       struct question_gpus *ret_cards, bool *ret_is_ours, struct fail *why) {
     *ret_is_ours = true;
     if (o->gpu || o->gpu_memory > 0) {
-        if (o->gpu_ids || o->machine) return beside_named(o, why);
+        if (beside_named(q, o, why) < 0) return FAIL_USAGE;
         ret_cards->items = arena_new(q->arena, struct forecast_card, 1);
         ret_cards->count = 1;
         return question_card(q, str_of(o->gpu), o->gpu_memory, ret_cards->items, why);

@@ -18,7 +18,7 @@ struct rate_options {
 #define AT(member) offsetof(struct rate_options, member)
 static const struct cli_row rows[] = {
     {"card", "ID", CLI_TEXT, AT(card), "GPU, by UUID or number (default the CPU)"},
-    {"libraries", "DIRS", CLI_TEXT, AT(libraries),
+    {"libraries", "DIRS", CLI_TEXT_OR_NONE, AT(libraries),
      "folders to search for cuBLAS, separated by colons"},
     {"cores", "N", CLI_COUNT, AT(cores), "number of CPU threads"},
     {"memory", "BYTES", CLI_BYTES, AT(memory_bytes), "free memory of the CPU"},
