@@ -16,9 +16,7 @@
 
 // Older scripts say both: their number of GPUs is counted where the words are read.
 static int beside_named(struct question *q, const struct choice_options *o, struct fail *why) {
-    if (o->gpu_ids)
-        question_say(q, "--gpu-ids %s: not of the GPU that is named, and not looked at",
-                     o->gpu_ids);
+    if (o->gpu_ids) question_say(q, "--gpu-ids %s: ignored, as the GPU is named", o->gpu_ids);
     if (!o->machine) return 0;
     fail_set(why, FAIL_USAGE,
              "--machine is of GPUs that are there: it cannot be combined with a named GPU");
