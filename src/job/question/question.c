@@ -8,13 +8,7 @@
 #include "job/question/question_int.h"
 #include "predict/sim/sim.h"
 
-#include <assert.h>
-#include <math.h>
 #include <stdio.h>
-
-// Nothing grows from one batch to the next and no training is lost, so less is kept free than in
-// training: teams' scripts run inference with a memory fraction of 0.9.
-static const double inference_margin = 0.10;
 
 void question_note(struct question *q, struct str note) {
     str_list_add(q->arena, &q->notes, note);
@@ -458,39 +452,5 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     note_not_modelled(q, o->is_measured);
     for (ptrdiff_t i = 0; i < q->store.broken_count; i++)
         question_say(q, "skipped: %.*s", STR_ARG(q->store.broken[i].message));
-    return 0;
-}
-
-void question_place(struct question *q, struct gpu gpu, struct forecast_card *ret_card) {
-    // Text models have no convolution, and cuDNN is loaded at its first use only.
-    const struct gpu_software software = {.uses_cudnn = q->plan.sequence_length <= 0,
-                                          .uses_nccl = q->plan.ranks > 1};
-    struct forecast_card card = {.gpu = gpu,
-                                 .others_bytes = q->others_bytes > 0 ? q->others_bytes : 0,
-                                 .host_bytes = q->host_bytes};
-    double usual = q->plan.inference ? inference_margin : gpu_tier_margin(gpu_tier(&gpu));
-    card.margin = isnan(q->margin) ? usual : q->margin;
-    gpu_overhead(q->arena, &q->gpus, &gpu, &software, &card.overhead);
-    if (q->overhead_bytes > 0) {
-        const int64_t said = q->overhead_bytes;
-        card.overhead = (struct gpu_overhead){
-            .bytes = said, .low_bytes = said, .high_bytes = said, .source = STR("--overhead")};
-    }
-    question_add_engine(&q->plan, &gpu, &card.overhead);
-    *ret_card = card;
-}
-
-int question_card(struct question *q, struct str name, int64_t memory_bytes,
-                  struct forecast_card *ret_card, struct fail *why) {
-    struct gpu_match match = {0};
-    if (name.len > 0) {
-        int rc = gpu_find(q->arena, &q->gpus, name, &match, why);
-        if (rc < 0) return rc;
-        if (match.note.len > 0)
-            question_say(q, "%.*s: %.*s", STR_ARG(match.gpu->name), STR_ARG(match.note));
-    }
-    assert(match.gpu || memory_bytes > 0);
-    question_place(q, memory_bytes > 0 ? gpu_custom(match.gpu, memory_bytes) : *match.gpu,
-                   ret_card);
     return 0;
 }
