@@ -98,12 +98,14 @@ window.audit = (() => {
         });
     }
 
-    const name = (node) =>
-        (
-            node.getAttribute('aria-label') ||
-            node.labels?.[0]?.textContent ||
-            node.textContent
-        ).trim();
+    // As it was when it was first asked for: readings that come meanwhile change what is written.
+    const named = new WeakMap();
+    function name(node) {
+        const words =
+            node.getAttribute('aria-label') || node.labels?.[0]?.textContent || node.textContent;
+        if (!named.has(node)) named.set(node, words.trim());
+        return named.get(node);
+    }
 
     // A group of radio buttons is one stop.
     function usable() {
