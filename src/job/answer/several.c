@@ -61,6 +61,7 @@ static struct alike find_alike(const struct question *q, const struct answer *an
 
 static void add_batches(const struct alike *alike, struct buf *text) {
     const struct answer *least = alike->least, *most = alike->most;
+    if (!least) return; // never: the leading one is among them
     buf_format(text, _(": batch %lld (%.*s)"), (long long)least->plan.batch,
                STR_ARG(show_gpu_name(least->card.gpu.name)));
     if (most == least) return;

@@ -217,7 +217,7 @@ int question_gpus_here(struct question *q, const char *ids, const char *machine,
     bool *asked = NULL;
     int rc = device_list(q->arena, machine, &devices, why);
     if (rc == 0) rc = find_asked(q->arena, ids, &devices, &asked, why);
-    if (rc < 0) return rc;
+    if (rc != 0) return rc;
     struct str note = device_standin_note(q->arena, devices.standin);
     if (note.len > 0) question_note(q, note);
     for (ptrdiff_t i = 0; i < devices.count; i++) {

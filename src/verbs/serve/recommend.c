@@ -117,7 +117,7 @@ static bool is_of_job(const struct job *job, struct str name, struct str value) 
     for (const struct cli_row *row = fit->options; row->name; row++) {
         if (!str_is(name, row->name) || !(row->about & SAID_BY_JOB)) continue;
         if (row->kind == CLI_SWITCH) return value.len == 0;
-        return value.len > 0 && value.p[0] != '-' && !is_path(value);
+        return value.p && value.len > 0 && value.p[0] != '-' && !is_path(value);
     }
     return false;
 }
