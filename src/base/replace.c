@@ -213,7 +213,10 @@ static int take_name(const char *from, const char *to) {
 // Moves a file to a name that is free; link, because rename overwrites. File systems without hard
 // links have the renaming that does not, or neither.
 static int place(const char *from, const char *to) {
-    if (link(from, to) == 0) return unlink(from), 0;
+    if (link(from, to) == 0) {
+        unlink(from);
+        return 0;
+    }
     if (!is_unsupported(errno) && errno != EMLINK) return -errno;
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
     return is_unsupported(errno) ? take_name(from, to) : -errno;

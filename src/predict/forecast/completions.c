@@ -169,11 +169,10 @@ static void note_server(struct forecast *f, const struct tape_generation *g, con
     if (s->quant.len > 0 && stored_bytes(s) == 0) t->server_bytes = 0;
     str_list_format(
         a, &t->notes,
-        "a server with a paged cache (vLLM): %.*s of weights, and %.*s for each sequence of "
-        "%lld tokens (%lld blocks of %d tokens, %.*s each%.*s) in what its share of the GPU "
+        "a server with a paged cache (vLLM): %.*s of weights, and %.*s for each sequence of %lld "
+        "tokens (%lld blocks of %d tokens, %.*s each%.*s) in what its share of the GPU "
         "(gpu_memory_utilization) leaves after its own passes; over N GPUs with tensor parallelism "
-        "each holds an Nth of both (but keys and values of at least one of %lld heads)"
-        "",
+        "each holds an Nth of both (but keys and values of at least one of %lld heads)",
         STR_ARG(weights_text(f, s, weights)), STR_ARG(unit_bytes(a, bytes)), (long long)tokens,
         (long long)all, PAGE, STR_ARG(unit_bytes(a, g->layers * page)), STR_ARG(windowed),
         (long long)shape_kv_heads(s));
@@ -253,9 +252,8 @@ void forecast_note_completions(struct forecast *f, const struct plan *p, struct 
         p->target_length > 0 ? "" : " (assumed: --target-len)");
     str_list_add(
         a, &t->notes,
-        !how.refers ? STR("there is no reference (beta: 0, trl's default);"
-                          " the scores of the model that generated come with "
-                          "the batch")
+        !how.refers ? STR("there is no reference (beta: 0, trl's default); the scores of the model "
+                          "that generated come with the batch")
         : p->adapter.len > 0
             ? STR("the reference is the model with its adapter switched off, before the step")
             : STR("a second model is the reference, in the type of the weights, and scores "
@@ -265,8 +263,7 @@ void forecast_note_completions(struct forecast *f, const struct plan *p, struct 
         how.scores == PLAN_SCORES_NEW
             ? STR("tokens are scored by tiles of logits, as trl does from 1.15 on: earlier "
                   "versions need more (--loss grpo)")
-            : STR("all logits of the completions are counted several times, as in trl 0.16 to 1.13:"
-                  " 1.14 needs less, from 1.15 on much less (--loss "
-                  "grpo@1.15)"));
+            : STR("all logits of the completions are counted several times, as in trl 0.16 to "
+                  "1.13: 1.14 needs less, from 1.15 on much less (--loss grpo@1.15)"));
     note_generator(f, p, t);
 }

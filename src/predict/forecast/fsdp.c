@@ -37,13 +37,12 @@ static void note_fsdp1(struct forecast *f, const struct plan *p, const struct sh
         "each layer and each matrix of the adapter a flat parameter, bf16 shards of frozen ones",
         ("each layer and each matrix of the adapter a flat parameter, shards of frozen ones in "
          "four bits packed as bf16 (bnb_4bit_quant_storage; their scales are whole on every GPU)")};
-    str_list_format(
-        f->arena, &t->notes,
-        "fsdp1 over %lld GPUs as accelerate wraps a model: %s, bf16 when gathered and "
-        "reduced, the layer before gathered early in backward (BACKWARD_PRE); blocks "
-        "that wait for another stream count as freed; the first GPU is shown; none has more"
-        "; in new trainings FSDP2 takes its place",
-        (long long)p->ranks, units[p->quant.len > 0 ? 2 : p->adapter.len > 0]);
+    str_list_format(f->arena, &t->notes,
+                    "fsdp1 over %lld GPUs as accelerate wraps a model: %s, bf16 when gathered and "
+                    "reduced, the layer before gathered early in backward (BACKWARD_PRE); blocks "
+                    "that wait for another stream count as freed; the first GPU is shown; none has "
+                    "more; in new trainings FSDP2 takes its place",
+                    (long long)p->ranks, units[p->quant.len > 0 ? 2 : p->adapter.len > 0]);
     note_retained(f, p, s, t);
     str_list_format(f->arena, &t->notes,
                     "transformers 4.48 and before copy the logits once more in the loss: %.*s a "

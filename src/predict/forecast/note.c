@@ -71,8 +71,7 @@ void forecast_note_compile(struct forecast *f, struct forecast_tape *t) {
     else
         str_list_format(f->arena, &t->notes,
                         "compiled: counted as eager PyTorch, whose operations store what Inductor "
-                        "fuses, so every figure is an upper bound"
-                        "; %s",
+                        "fuses, so every figure is an upper bound; %s",
                         open);
 }
 
@@ -180,33 +179,31 @@ static void note_head(struct forecast *f, const struct shape *s, struct forecast
 static const char *const scores[][3] = {
     [PLAN_STEP_DPO] =
         {[PLAN_SCORES_WHOLE] =
-             "all logits are counted several times, as in trl 0.12 to 1.13:"
-             " 1.14 needs less, from 1.15 on much less (--loss dpo@1.15), before 0.12 more",
+             "all logits are counted several times, as in trl 0.12 to 1.13: 1.14 needs less, from "
+             "1.15 on much less (--loss dpo@1.15), before 0.12 more",
          [PLAN_SCORES_NEW] = "tokens are scored by tiles of logits, as trl does from 1.15 on: "
                              "earlier versions need more (--loss dpo)",
          [PLAN_SCORES_LLAMAFACTORY] =
              "all logits and a softmax of them are counted, for both models, as in LLaMA-Factory"},
-    [PLAN_STEP_ORPO] = {[PLAN_SCORES_WHOLE] =
-                            "all logits are counted several times, and a cross-entropy of the "
-                            "preferred half, as in trl 0.15 to 1.13:"
-                            " from 1.14 on it "
-                            "needs less (--loss orpo@1.14), before 0.15 more",
-                        [PLAN_SCORES_NEW] =
-                            "a cross-entropy of the preferred half is counted beside all logits, "
-                            "which are scored by trl's kernel from 1.14 on: earlier versions need "
-                            "more (--loss orpo)",
-                        [PLAN_SCORES_LLAMAFACTORY] =
-                            "all logits and a softmax of them are counted, as in LLaMA-Factory"},
-    [PLAN_STEP_SIMPO] = {[PLAN_SCORES_WHOLE] =
-                             "all logits are counted several times, as in trl 0.15 to 1.13, "
-                             " " SIMPO_ALONE ": from 1.14 on it needs less (--loss "
-                             "simpo@1.14)",
-                         [PLAN_SCORES_NEW] =
-                             "all logits are scored by trl's kernel from 1.14 on, " SIMPO_ALONE
+    [PLAN_STEP_ORPO] =
+        {[PLAN_SCORES_WHOLE] =
+             "all logits are counted several times, and a cross-entropy of the preferred half, as "
+             "in trl 0.15 to 1.13: from 1.14 on it needs less (--loss orpo@1.14), before 0.15 more",
+         [PLAN_SCORES_NEW] = "a cross-entropy of the preferred half is counted beside all logits, "
+                             "which are scored by trl's kernel from 1.14 on: earlier versions need "
+                             "more (--loss orpo)",
+         [PLAN_SCORES_LLAMAFACTORY] =
+             "all logits and a softmax of them are counted, as in LLaMA-Factory"},
+    [PLAN_STEP_SIMPO] =
+        {[PLAN_SCORES_WHOLE] =
+             "all logits are counted several times, as in trl 0.15 to 1.13, " SIMPO_ALONE
+             ": from 1.14 on it needs less (--loss "
+             "simpo@1.14)",
+         [PLAN_SCORES_NEW] = "all logits are scored by trl's kernel from 1.14 on, " SIMPO_ALONE
                              ": earlier versions need more (--loss simpo)"},
     [PLAN_STEP_KTO] = {[PLAN_SCORES_WHOLE] =
-                           "all logits are counted several times, as in trl 1.0 to 1.13:"
-                           " 1.14 needs less, from 1.15 on much less (--loss kto@1.15)",
+                           "all logits are counted several times, as in trl 1.0 to 1.13: 1.14 "
+                           "needs less, from 1.15 on much less (--loss kto@1.15)",
                        [PLAN_SCORES_NEW] =
                            "tokens are scored by tiles of logits, as trl does from 1.15 on: "
                            "earlier versions need more (--loss kto)"},

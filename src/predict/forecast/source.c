@@ -133,8 +133,7 @@ static int hub_advice(struct arena *a, struct str name, struct str *ret_advice, 
         struct str source = str_format(a, "hf:%.*s", STR_ARG(name));
         *ret_advice = str_format(a,
                                  "its shape is not known here, and batchfit fetches nothing; if "
-                                 "its family has templates, the first of these is enough:"
-                                 " hf "
+                                 "its family has templates, the first of these is enough: hf "
                                  "download %.*s config.json && batchfit record %.*s",
                                  STR_ARG(word), STR_ARG(shell_word(a, source)));
     }

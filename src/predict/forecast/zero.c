@@ -106,8 +106,7 @@ static struct str stage3_text(struct arena *a, const struct tape_zero *how) {
     return str_format(
         a,
         "partitioned, as are gradients, their fp32 master copy and AdamW's states; gradients are "
-        "reduced"
-        " in a bucket of %lld elements; parameters of up to %lld elements stay whole, so do "
+        "reduced in a bucket of %lld elements; parameters of up to %lld elements stay whole, so do "
         "those needed again within %lld, and up to %lld are gathered early; blocks that wait for "
         "another stream count as freed; the first GPU is shown",
         (long long)how->bucket, (long long)z->persist, (long long)z->reuse,
