@@ -36,8 +36,8 @@ const struct cli_compat_row cli_compat_table[] = {
      .says = "the model comes from the config or --model NAME (batchfit list models)"},
 
     {"fit infer", "batch-size= batch=", .kind = CLI_COMPAT_REFUSED,
-     .says = "it looks for the batch itself: --max-batch-size N bounds it, and batchfit explain "
-             "--batch-size N answers for one of a training"},
+     .says = "it looks for the batch itself: --max-batch-size N bounds it, batchfit explain "
+             "--batch-size N answers for one of a training; a command goes after --"},
 
     // --- infer: infer_main.py, recommend_tta.py
     {"infer", "eval-batch", .kind = CLI_COMPAT_REFUSED,
