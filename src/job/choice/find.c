@@ -327,8 +327,6 @@ int choice_find_check(struct choice_options *o, struct fail *why) {
     const int found = which(o->find);
     if (found == FINDS)
         return fail_set(why, FAIL_USAGE, "--find %s: not seq-len, gpus, lora or shard", o->find);
-    if (o->q.base.command)
-        return fail_set(why, FAIL_USAGE, "--find %s is for predictions, not for trials", o->find);
     return finds[found].check(&o->q, why);
 }
 

@@ -344,8 +344,8 @@ int question_check_ranks(const struct question *q, const struct question_options
     const int64_t tried = larger(batch, larger(o->least, larger(o->most, o->multiple)));
     int64_t all;
     if (tried > PLAN_BATCH_MAX)
-        return fail_set(why, FAIL_USAGE, "batch %lld: more than %d are not answered",
-                        (long long)tried, PLAN_BATCH_MAX);
+        return fail_set(why, FAIL_USAGE, "batch %lld: at most %d are supported", (long long)tried,
+                        PLAN_BATCH_MAX);
     if (ranks > PLAN_RANKS_MAX)
         return fail_set(why, FAIL_USAGE, "%lld GPUs: at most %d are supported", (long long)ranks,
                         PLAN_RANKS_MAX);
@@ -383,8 +383,8 @@ int question_gpu_word(const struct question_options *o, struct str word, int64_t
         return fail_hint(why, "for example --gpus 8xh100");
     }
     if (*ret_count == 0 || o->ranks <= 0 || o->ranks == *ret_count) return 0;
-    return fail_set(why, FAIL_USAGE, "--gpus %.*s cannot be combined with --ranks %lld", STR_ARG(word),
-                    (long long)o->ranks);
+    return fail_set(why, FAIL_USAGE, "--gpus %.*s cannot be combined with --ranks %lld",
+                    STR_ARG(word), (long long)o->ranks);
 }
 
 int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct arena *a,
