@@ -37,13 +37,9 @@ void question_answered(struct question *q, const struct question_options *o) {
     config_keep_guards(&q->reading, is_left, &by);
 }
 
-static bool is_compile(const struct config_guard *g) {
-    return str_is(g->kind, "compile");
-}
-
-bool question_says_compile(const struct question *q) {
+bool question_has_guard(const struct question *q, const char *kind) {
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++)
-        if (is_compile(&q->reading.guards[i])) return true;
+        if (str_is(q->reading.guards[i].kind, kind)) return true;
     return false;
 }
 
@@ -51,7 +47,8 @@ bool question_says_compile(const struct question *q) {
 bool question_counts_out(const struct question *q, const struct config_guard *g) {
     if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
         return false;
-    if (is_compile(g)) return !q->plan.compile;
+    if (str_is(g->kind, "compile")) return !q->plan.compile;
+    if (str_is(g->kind, "average")) return !q->plan.ema;
     if (g->traits & CONFIG_UNREAD) return q->plan.model.len > 0 && !q->is_decided;
     const bool is_optimizer = str_is(g->kind, "optimizer") || str_is(g->kind, "states");
     if (is_optimizer && q->plan.adapter.len > 0) return false; // its states are few

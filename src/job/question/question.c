@@ -288,11 +288,12 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     take_number(q, CONFIG_TARGET_LENGTH, &p->target_length);
     take_number(q, CONFIG_CLASSES, &p->classes);
     if (!o->inference) take_switch(q, CONFIG_CHECKPOINTING, &p->checkpointing);
+    p->ema |= !p->inference && question_has_guard(q, "average");
     take_switch(q, CONFIG_EMA, &p->ema);
     bool is_nhwc = p->layout.len > 0;
     take_switch(q, CONFIG_CHANNELS_LAST, &is_nhwc);
     if (is_nhwc) p->layout = STR("nhwc");
-    p->compile |= question_says_compile(q);
+    p->compile |= question_has_guard(q, "compile");
     take_switch(q, CONFIG_COMPILE, &p->compile);
     int rc = o->inference ? 0 : take_optimizer(q, o->optimizer, why);
     if (rc == 0) rc = question_adapter(q, o, why);

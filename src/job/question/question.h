@@ -220,8 +220,9 @@ int question_failed(const struct question *q, int rc);
 #define QUESTION_MASKED "a head for masked words"
 const struct config_guard *question_head(const struct question *q);
 bool question_counts_out(const struct question *q, const struct config_guard *g);
-// Whether a setting of the config that no role reads says torch.compile.
-bool question_says_compile(const struct question *q);
+// Whether the config has a setting of that kind (struct config_guard). Those of "compile" and
+// "average" no role reads: the plan has them by it.
+bool question_has_guard(const struct question *q, const char *kind);
 
 // Which GPUs a question is answered for.
 
