@@ -36,6 +36,7 @@ struct answer {
     struct answer_eval *eval; // the batch of evaluation; NULL: not asked
     struct answer_tta *tta;   // test-time augmentation; NULL: not asked
     bool config_written;
+    struct str config_text; // and what it holds since
     // Words of doc/formats/fit.md: what the verdict counts, and why the config was not changed
     // (NULL: it was, or nobody asked for it).
     const char *verdict_basis, *not_written;
@@ -292,6 +293,10 @@ struct answer_write_options {
 // says what to type.
 int answer_write(struct question *q, struct answer *answer,
                  const struct answer_write_options *options, struct buf *report, struct fail *why);
+// The config as it was, where stdout did not take the answer: only who reads of an edit has made it.
+// FAIL_INPUT: somebody has changed the file since; FAIL_MACHINE.
+int answer_take_back(struct question *q, const struct answer *answer,
+                     const struct answer_write_options *options, struct fail *why);
 
 // An answer as one self-contained card, to paste into a chat.
 

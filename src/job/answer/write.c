@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/answer/answer.h"
 
+#include "base/out.h"
 #include "job/answer/answer_int.h"
 
 #include <math.h>
@@ -195,6 +196,7 @@ int answer_write(struct question *q, struct answer *answer,
         rc = answer_write_file(q->arena, path, patched.text, stamp, report, why);
         if (rc < 0) return rc;
         answer->config_written = true;
+        answer->config_text = patched.text;
         answer->not_written = NULL;
     }
     report_lines(report, &patched.changes);
@@ -204,4 +206,15 @@ int answer_write(struct question *q, struct answer *answer,
     else
         buf_format(report, "written: %s\n", path);
     return 0;
+}
+
+int answer_take_back(struct question *q, const struct answer *answer,
+                     const struct answer_write_options *options, struct fail *why) {
+    const struct os_stamp stamp = {true, answer->config_text};
+    if (!answer->config_written || options->save_config) return 0;
+    int rc = os_replace(q->arena, str_z(q->arena, q->path), q->stamp.text, &stamp, why);
+    if (rc == 0)
+        out_say(stderr, "batchfit: %s is as it was: stdout did not take the answer\n",
+                str_z(q->arena, q->path));
+    return rc;
 }

@@ -197,8 +197,17 @@ static int write_answer(struct question *q, struct answer *answer,
     }
     int rc = answer_write(q, &written, write, report, why);
     answer->config_written = written.config_written;
+    answer->config_text = written.config_text;
     answer->not_written = written.not_written;
     return rc;
+}
+
+// An answer that nobody could read has changed nothing.
+static int printed(struct question *q, const struct answer *answer,
+                   const struct answer_write_options *write, int rc, struct fail *why) {
+    if (fflush(stdout) == 0 && !ferror(stdout)) return rc;
+    int failed = answer_take_back(q, answer, write, why);
+    return failed < 0 ? failed : rc;
 }
 
 static bool is_yes(const struct answer *answer) {
@@ -352,6 +361,7 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
         buf_add(&out, buf_str(&report));
         out_buf(stdout, &out);
     }
+    rc = printed(&q, &m.chosen, &write, rc, why);
     return rc < 0 ? rc : is_yes(&m.chosen) ? 0 : FAIL_NO;
 }
 
@@ -401,6 +411,7 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
              is_ours && q.has_config, o, &report);
     else if (answer_print_json(&q, answers, (int)cards.count, why) < 0)
         return FAIL_BUG;
+    rc = printed(&q, decisive, &write, rc, why);
     return rc < 0    ? rc
            : is_ours ? status_of(&q, o, decisive, 1)
                      : status_of(&q, o, answers, cards.count);

@@ -286,6 +286,7 @@ static void statement(struct module *m, enum mode mode, int depth) {
     } else if (is_header(m)) {
         const bool passed = is(m, "def") || is(m, "class") || is(m, "async");
         const bool runs = is(m, "with") && is_read_base(m);
+        m->has_read_base |= runs;
         const enum mode below = passed ? PASSED_OVER : runs || mode > MAY_RUN ? mode : MAY_RUN;
         block(m, below, depth);
         return;

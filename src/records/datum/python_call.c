@@ -178,7 +178,8 @@ struct datum *datum_python_call(struct module *m, struct datum *callee, struct s
 
 // --- Methods -------------------------------------------------------------------------------------
 
-// In a block that may not run, what it would change is unknown afterwards.
+// In a block that may not run, what it would change is unknown afterwards. Maps in maps of mmengine's
+// ConfigDict are merged (mmengine 0.10.7, config/config.py, ConfigDict.update), others replaced.
 static struct datum *update(struct module *m, struct datum *self, const struct arguments *a) {
     const struct datum *from = make_dict(m, a);
     datum_python_open(m, self);
@@ -193,6 +194,8 @@ static struct datum *update(struct module *m, struct datum *self, const struct a
             if (p->value) datum_set(&m->py->data, self, p->key, v, p->line, p->column);
         }
         self->is_open = true;
+    } else if (m->has_read_base && self->file != m->file) {
+        datum_python_merge(&m->py->data, self, from, 0);
     } else {
         add_all(m, self, from);
     }

@@ -69,6 +69,7 @@ struct module {
     int depth;
     bool is_comprehension; // a "for" was passed over
     bool is_uncertain;     // in a block that may not run
+    bool has_read_base;    // mmengine's: maps of other files are its ConfigDict
     bool is_program;
 };
 static inline const struct token *now(const struct module *m) {
