@@ -178,8 +178,9 @@ struct datum *datum_python_call(struct module *m, struct datum *callee, struct s
 
 // --- Methods -------------------------------------------------------------------------------------
 
-// In a block that may not run, what it would change is unknown afterwards. Maps in maps of mmengine's
-// ConfigDict are merged (mmengine 0.10.7, config/config.py, ConfigDict.update), others replaced.
+// In a block that may not run, what it would change is unknown afterwards. Maps in maps of
+// mmengine's ConfigDict are merged (mmengine 0.10.7, config/config.py, ConfigDict.update), others
+// replaced.
 static struct datum *update(struct module *m, struct datum *self, const struct arguments *a) {
     const struct datum *from = make_dict(m, a);
     datum_python_open(m, self);
@@ -218,10 +219,10 @@ static void append(struct module *m, struct datum *self, const struct arguments 
         self->is_open = true;
         return;
     }
-    if (!is_many) datum_push(&m->py->data, self, item);
-    const ptrdiff_t count = is_many ? item->list->count : 0;
-    for (ptrdiff_t i = 0; i < count; i++) datum_push(&m->py->data, self, item->list->items[i]);
-    m->py->data.count += (int)count;
+    if (is_many)
+        datum_python_extend(m, self, item);
+    else
+        datum_push(&m->py->data, self, item);
 }
 
 static struct datum *pop(struct module *m, const struct datum *self, const struct arguments *a) {

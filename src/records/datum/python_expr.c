@@ -74,6 +74,13 @@ static struct datum *texts(struct module *m) {
     return of_base ? of_base : v;
 }
 
+void datum_python_extend(struct module *m, struct datum *list, const struct datum *more) {
+    if (m->py->data.count > DATUM_MAX) return; // told at the end
+    for (ptrdiff_t i = 0, count = more->list->count; i < count; i++)
+        datum_push(&m->py->data, list, more->list->items[i]);
+    m->py->data.count += (int)more->list->count;
+}
+
 // Of a list, a tuple or a set, behind its opening bracket and up to the closing one.
 static void items(struct module *m, struct datum *list, const char *end, bool *ret_comma) {
     while (!is(m, end) && now(m)->kind != TOKEN_END) {
@@ -81,8 +88,13 @@ static void items(struct module *m, struct datum *list, const char *end, bool *r
         if (is_spread) datum_python_next(m);
         m->is_comprehension = false;
         struct datum *v = datum_python_expr(m);
-        list->is_open = list->is_open || is_spread || m->is_comprehension;
-        if (!is_spread && !m->is_comprehension) datum_push(&m->py->data, list, v);
+        const bool is_list = v && v->kind == DATUM_LIST && !v->is_open;
+        const bool is_known = !m->is_comprehension && (is_list || !is_spread);
+        list->is_open = list->is_open || !is_known;
+        if (is_known && is_spread)
+            datum_python_extend(m, list, v);
+        else if (is_known)
+            datum_push(&m->py->data, list, v);
         m->is_comprehension = false;
         if (is(m, ",")) {
             *ret_comma = true;

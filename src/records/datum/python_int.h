@@ -116,6 +116,7 @@ void datum_python_forget_globals(struct module *m);
 // --- python_number.c, python_expr.c --------------------------------------------------------------
 
 struct datum *datum_python_expr(struct module *m);
+void datum_python_extend(struct module *m, struct datum *list, const struct datum *more); // [*more]
 // Several with commas between them are a tuple.
 struct datum *datum_python_exprs(struct module *m);
 
