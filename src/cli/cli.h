@@ -211,6 +211,10 @@ int cli_ways_check(const struct cli_row *rows, const struct cli_options *options
 
 // Reading a verb's command line by its option table, with argp.
 
+// Refuses an argument of a verb that has none; of a file that is there it says --config.
+int cli_no_argument(const char *verb, const char *text, bool has_config, bool takes_command,
+                    struct fail *why);
+
 // Fills a struct of verb->options_size bytes. 0, or FAIL_USAGE with the nearest option in the hint;
 // --help and a missing value end the program here (argp).
 int cli_options_read(struct arena *a, const struct cli_verb *verb, int argc, char **argv,

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     KEY_FIRST = 256,
@@ -376,13 +377,25 @@ static void show_help(const struct argp_state *state, const struct reading *r) {
     argp_state_help(state, state->out_stream, ARGP_HELP_POST_DOC | ARGP_HELP_EXIT_OK);
 }
 
+int cli_no_argument(const char *verb, const char *text, bool has_config, bool takes_command,
+                    struct fail *why) {
+    fail_set(why, FAIL_USAGE, "'%s': %s takes no arguments", text, verb);
+    if (has_config && access(text, R_OK) == 0 && access(text, X_OK) < 0)
+        return fail_hint(why, "--config %s reads it", text);
+    return takes_command ? fail_hint(why, "write -- before the command") : FAIL_USAGE;
+}
+
+static bool has_row(const struct argp_option *rows, const char *name) {
+    while (rows->name && strcmp(rows->name, name) != 0) rows++;
+    return rows->name != NULL;
+}
+
 static error_t parse_one(int key, char *text, struct argp_state *state) {
     struct reading *r = state->input;
     if (key == ARGP_KEY_ARG) {
         if (!r->verb->arguments) {
-            r->rc =
-                fail_set(r->why, FAIL_USAGE, "'%s': %s takes no arguments", text, r->verb->name);
-            if (r->verb->takes_command) fail_hint(r->why, "write -- before the command");
+            r->rc = cli_no_argument(r->verb->name, text, has_row(r->rows, "config"),
+                                    r->verb->takes_command, r->why);
             return EINVAL;
         }
         r->options->arguments[r->options->argument_count++] = text;

@@ -74,13 +74,6 @@ static struct datum *texts(struct module *m) {
     return of_base ? of_base : v;
 }
 
-void datum_python_extend(struct module *m, struct datum *list, const struct datum *more) {
-    if (m->py->data.count > DATUM_MAX) return; // told at the end
-    for (ptrdiff_t i = 0, count = more->list->count; i < count; i++)
-        datum_push(&m->py->data, list, more->list->items[i]);
-    m->py->data.count += (int)more->list->count;
-}
-
 // Of a list, a tuple or a set, behind its opening bracket and up to the closing one.
 static void items(struct module *m, struct datum *list, const char *end, bool *ret_comma) {
     while (!is(m, end) && now(m)->kind != TOKEN_END) {

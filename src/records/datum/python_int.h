@@ -89,6 +89,8 @@ struct datum *datum_python_make(struct module *m, enum datum_kind kind, const st
 // Of what is written from `begin` to the token before this one.
 struct datum *datum_python_unknown(struct module *m, const struct token *at, ptrdiff_t begin);
 bool datum_python_at_end(const struct module *m); // of an expression
+// [*more]
+void datum_python_extend(struct module *m, struct datum *list, const struct datum *more);
 // Up to what ends an expression, brackets passed over as a whole.
 void datum_python_skip(struct module *m);
 // Item or attribute; NULL: not known. `key` is a DATUM_TEXT or a DATUM_INT.
@@ -116,7 +118,6 @@ void datum_python_forget_globals(struct module *m);
 // --- python_number.c, python_expr.c --------------------------------------------------------------
 
 struct datum *datum_python_expr(struct module *m);
-void datum_python_extend(struct module *m, struct datum *list, const struct datum *more); // [*more]
 // Several with commas between them are a tuple.
 struct datum *datum_python_exprs(struct module *m);
 

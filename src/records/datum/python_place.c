@@ -101,3 +101,10 @@ struct datum *datum_python_item(const struct datum *from, const struct datum *ke
     const int64_t i = key->integer < 0 ? key->integer + from->list->count : key->integer;
     return i >= 0 && i < from->list->count ? from->list->items[i] : NULL;
 }
+
+void datum_python_extend(struct module *m, struct datum *list, const struct datum *more) {
+    if (m->py->data.count > DATUM_MAX) return; // told at the end
+    for (ptrdiff_t i = 0, count = more->list->count; i < count; i++)
+        datum_push(&m->py->data, list, more->list->items[i]);
+    m->py->data.count += (int)more->list->count;
+}

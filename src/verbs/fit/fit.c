@@ -112,10 +112,8 @@ static int fit_run(struct arena *a, const struct cli_options *options, struct fa
     if (rc < 0) return rc;
     if (is_check) return fit_check(a, asked, why);
     if (asked->on) return on_engine(a, asked, why);
-    if (options->argument_count > 0) {
-        fail_set(why, FAIL_USAGE, "'%s': fit takes no arguments", options->arguments[0]);
-        return fail_hint(why, "write -- before the command (--check takes configs)");
-    }
+    if (options->argument_count > 0)
+        return cli_no_argument("fit", options->arguments[0], true, true, why);
     o.t.min_f1 = NAN; // views are infer's
     return choice_answer(a, &o, why);
 }
