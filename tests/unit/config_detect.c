@@ -277,7 +277,7 @@ static const struct row rows[] = {
     {"oumi_judge.yaml", "oumi_other", "-", 0, 0, 0, "-", "-", 0, .refusal = "judges"},
     {"sky_job.yaml", "sky", "-", 0, 0, 0, "-", "-", 0, .refusal = "describes a job"},
     {"open_instruct.yaml", "open_instruct", "per_device_train_batch_size", 2, 'D', 8, "amp-bf16",
-     "some/model-8b", 2048, .optimizer = "adamw"},
+     "some/model-8b", 2048, .optimizer = "adamw_torch_fused"},
     {"open_instruct_grpo.sh", "open_instruct_rl", "-", 0, 0, 0, "-", "-", 0,
      .refusal = "not one training"},
     {"autotrain_qlora.yml", "autotrain_lora", "params.batch_size", 1, 'D', 8, "amp-bf16",

@@ -455,7 +455,8 @@ static void files(void **state) {
         {"open_clip_b16.sh", "a text tower beside, trained with a contrastive loss (model: "
                              "ViT-B-16)"},
         {"openrlhf_sft.sh", "ZeRO stage 2 (zero_stage: 2)"},
-        {"megatron_gpt.sh", "tensor parallelism (tensor_model_parallel_size: 2)"},
+        {"megatron_gpt.sh", "fp32 gradients and weights beside those in 16 bits (bf16: true), "
+                            "tensor parallelism (tensor_model_parallel_size: 2)"},
         {"paddleclas_net.yaml", "PaddlePaddle, not PyTorch (Arch)"},
         {"rtdetr_named.yml", "images of several sizes, the largest above the usual one "
                              "(RTDETR.multi_scale)"},
