@@ -108,26 +108,29 @@ static void take_flag(struct flags *f) {
     set(f, name, str_format(f->data->arena, "%.*s ", STR_ARG(w->text)), value, w);
 }
 
+static bool names_model(const struct shell_command *c) {
+    for (ptrdiff_t i = 0; i < c->count; i++) {
+        const struct shell_word *w = &c->words[i];
+        struct str rest = str_slice(w->text, is_flag(w) ? 2 : w->text.len, w->text.len);
+        const struct str name = str_cut(&rest, '=');
+        if (str_is(w->text, "-a") || str_is(name, "arch") || str_is(name, "model")) return true;
+    }
+    return false;
+}
+
 // "-a resnet50 -b 256" of PyTorch's examples and of timm: what the letter is. NULL: none; in many
 // programs -b is something else, but not beside a model.
-static const char *letter_at(const struct shell_command *c, ptrdiff_t at) {
-    static const char *const models[] = {"arch", "model", NULL};
-    const struct shell_word *w = &c->words[at], *value = at + 1 < c->count ? w + 1 : NULL;
+static const char *letter_at(const struct shell_command *c, ptrdiff_t at, bool has_model) {
+    const struct shell_word *w = &c->words[at], *value = w + 1;
     int64_t n;
-    if (!value || !is_value(value)) return NULL;
+    if (!has_model || at + 1 >= c->count || !is_value(value)) return NULL;
     if (str_is(w->text, "-a")) return "arch";
-    if (!str_is(w->text, "-b") || (value->is_known && !str_to_i64(value->text, &n))) return NULL;
-    for (ptrdiff_t i = 0; i < c->count; i++) {
-        struct str name = c->words[i].text;
-        if (str_is(name, "-a")) return "batch_size";
-        if (!is_flag(&c->words[i])) continue;
-        name = str_slice(name, 2, name.len);
-        if (str_is_one_of(str_cut(&name, '='), models)) return "batch_size";
-    }
-    return NULL;
+    const bool is_count = !value->is_known || str_to_i64(value->text, &n);
+    return is_count && str_is(w->text, "-b") ? "batch_size" : NULL;
 }
 
 static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
+    const bool has_model = !f->is_launcher && names_model(f->command);
     f->at = begin;
     f->end = end;
     while (f->at < end) {
@@ -137,7 +140,7 @@ static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
             take_flag(f);
             continue;
         }
-        const char *key = f->is_launcher ? NULL : letter_at(f->command, f->at);
+        const char *key = letter_at(f->command, f->at, has_model);
         f->at++;
         if (key) {
             const struct shell_word *value = &f->command->words[f->at++];
@@ -163,12 +166,11 @@ static bool is_program(const struct shell_command *c, const char *const *names) 
     return c->count > 0 && str_is_one_of(c->words[0].text, names);
 }
 
-// "distributed_train.sh 8 /imagenet --model resnet50", timm's: torchrun with so many processes. 0:
-// it is another word.
+// "distributed_train.sh 8 /imagenet …" of timm: torchrun with 8 processes. 0: another word.
 static int64_t processes_behind(const struct shell_command *c, ptrdiff_t at) {
     int64_t n = 0;
-    const bool is_starter = str_ends(c->words[at].text, STR("distributed_train.sh"));
-    return is_starter && at + 1 < c->count && str_to_i64(c->words[at + 1].text, &n) ? n : 0;
+    if (!str_ends(c->words[at].text, STR("distributed_train.sh")) || at + 1 >= c->count) return 0;
+    return str_to_i64(c->words[at + 1].text, &n) ? n : 0;
 }
 
 // Where the training's own words begin: behind its file, behind "-m module", behind the word for
@@ -280,10 +282,9 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
     }
     if (!datum_find(f.map, STR("started_by"))) take_visible(&f, &c->words[0]);
     const struct shell_word *w = &c->words[script - 1];
-    if (script > 1 && processes_behind(c, script - 2) > 0) {
-        set_number(&f, "nproc_per_node", processes_behind(c, script - 2), w);
-        w--;
-    }
+    const int64_t processes = script > 1 ? processes_behind(c, script - 2) : 0;
+    set_number(&f, "nproc_per_node", processes, w);
+    w -= processes > 0;
     datum_set(d, f.map, STR("script"), word_value(&f, w, w->text), w->line, w->column);
 }
 
@@ -435,7 +436,7 @@ static bool trains_yolo(const struct shell_command *c) {
 static int rank_of(const struct shell_command *c) {
     static const char *const says[] = {"echo", "printf", "cat", NULL};
     bool trains = false, has_flag = false, has_batch = false;
-    const bool is_yolo = trains_yolo(c);
+    const bool is_yolo = trains_yolo(c), has_model = names_model(c);
     if (c->count > 0 && str_is_one_of(c->words[0].text, says)) return 0;
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct shell_word *w = &c->words[i];
@@ -445,7 +446,7 @@ static int rank_of(const struct shell_command *c) {
         const struct str name = cut < 0 ? value : str_slice(value, 0, cut);
         const bool is_batch = str_find(name, STR("batch")) >= 0;
         if (is_batch && str_find(name, STR("train")) >= 0) return 3;
-        const char *letter = letter_at(c, i);
+        const char *letter = letter_at(c, i, has_model);
         has_batch |= is_batch || (letter && str_is(str_of(letter), "batch_size"));
         has_flag = has_flag || is_flag(w) || names_settings(w) || (equals > 0 && is_yolo);
         trains = trains || str_is_one_of(w->text, programs);
