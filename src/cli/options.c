@@ -370,11 +370,20 @@ static struct buf options_text(struct arena *a, const struct argp_option *rows) 
     return b;
 }
 
-static void show_help(const struct argp_state *state, const struct reading *r) {
+// Ends the program, unless its text could not be written.
+static error_t end_help(const struct argp_state *state, struct reading *r) {
+    const bool is_written = fflush(state->out_stream) == 0 && !ferror(state->out_stream);
+    if (is_written) argp_state_help(state, state->out_stream, ARGP_HELP_EXIT_OK);
+    r->rc = fail_set(r->why, FAIL_MACHINE, "cannot write to stdout");
+    return EINVAL;
+}
+
+static error_t show_help(const struct argp_state *state, struct reading *r) {
     const struct buf text = options_text(r->arena, r->rows);
     argp_state_help(state, state->out_stream, ARGP_HELP_SHORT_USAGE | ARGP_HELP_PRE_DOC);
     out_buf(state->out_stream, &text);
-    argp_state_help(state, state->out_stream, ARGP_HELP_POST_DOC | ARGP_HELP_EXIT_OK);
+    argp_state_help(state, state->out_stream, ARGP_HELP_POST_DOC);
+    return end_help(state, r);
 }
 
 int cli_no_argument(const char *verb, const char *text, bool has_config, bool takes_command,
@@ -401,9 +410,10 @@ static error_t parse_one(int key, char *text, struct argp_state *state) {
         r->options->arguments[r->options->argument_count++] = text;
         return 0;
     }
-    if (key == '?') show_help(state, r);
+    if (key == '?') return show_help(state, r);
     if (key == KEY_USAGE) {
-        argp_state_help(state, state->out_stream, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
+        argp_state_help(state, state->out_stream, ARGP_HELP_USAGE);
+        return end_help(state, r);
     }
     if (key == KEY_JSON) {
         r->options->json = true;

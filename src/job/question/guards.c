@@ -17,11 +17,24 @@ struct answered {
     const struct question_options *options;
 };
 
+// "vit_base_patch16_224": of it a size of 16 says nothing, another is another model's. Of models
+// whose names have none, the size may be that of pieces of an image.
+static bool is_another_patch(struct str model, struct str size) {
+    const struct str word = STR("patch");
+    const ptrdiff_t at = str_find(model, word);
+    if (at < 0) return false;
+    ptrdiff_t begin = at + word.len, end = begin;
+    while (end < model.len && str_is_digit(model.p[end])) end++;
+    return end > begin && !str_equal(str_slice(model, begin, end), size);
+}
+
 static bool is_left(void *context, const struct config_guard *g) {
     const struct answered *by = context;
     const struct config_value *values = by->reading->values, *model = &values[CONFIG_MODEL];
     const struct question_options *o = by->options;
     const bool is_states = str_is(g->kind, "states");
+    if (g->traits & CONFIG_OF_NAME)
+        return is_another_patch(o->model ? str_of(o->model) : model->text, g->value);
     if (g->traits & CONFIG_SEVERAL_SIZES)
         return !((double)o->image_size > values[CONFIG_IMAGE_SIZE].number); // which may be NaN
     if (is_states || str_is(g->kind, "sizes")) {

@@ -27,7 +27,7 @@ static int read_keys(const char *keys, struct config_options *options, struct fa
     while (rest.p) {
         struct str path = str_cut(&rest, ','), role = str_cut(&path, '=');
         enum config_role which = config_role_find(role);
-        if (which == CONFIG_ROLES || !path.p) {
+        if (which == CONFIG_ROLES || path.len == 0) {
             struct near near = {.typed = role};
             for (int i = 0; i < CONFIG_ROLES; i++) {
                 near_offer(&near, str_of(config_role_name((enum config_role)i)));

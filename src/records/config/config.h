@@ -212,6 +212,7 @@ enum config_trait {
     CONFIG_ALL_LOGITS = 1 << 8,     // all logits once more
     CONFIG_OTHER_LENGTH = 1 << 9,   // may be the length of texts, where none is known to be
     CONFIG_UNREAD = 1 << 10,        // a program, or a file of a format that is not read
+    CONFIG_OF_NAME = 1 << 11,       // the name of a model of patches says it, too
 };
 
 // A setting that changes what memory is needed and that the forecast does not count.

@@ -88,6 +88,7 @@ unsigned config_trait_find(struct str word) {
                  {"masked", CONFIG_MASKED},
                  {"several-sizes", CONFIG_SEVERAL_SIZES},
                  {"around", CONFIG_AROUND},
+                 {"of-name", CONFIG_OF_NAME},
                  {"few", CONFIG_FEW},
                  {"beside-adapter", CONFIG_BESIDE_ADAPTER},
                  {"wide", CONFIG_WIDE},

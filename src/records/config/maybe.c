@@ -110,6 +110,18 @@ static bool names_one(struct str key, struct str words) {
     return false;
 }
 
+// "!key", "!section.key": a name that sounds so and is none.
+static bool is_left_out(struct arena *a, const struct entry *e, struct str words) {
+    const struct str path = str_format(a, ".%.*s.%.*s", STR_ARG(e->path), STR_ARG(e->key->text));
+    while (words.len > 0) {
+        const struct str word = str_cut(&words, ' ');
+        if (str_starts(word, STR("!")) &&
+            str_ends(path, str_format(a, ".%.*s", STR_ARG(str_slice(word, 1, word.len)))))
+            return true;
+    }
+    return false;
+}
+
 static bool is_switch(struct str key) {
     static const char *const switches[] = {"enabled", "enable", "use", NULL};
     return str_is_one_of(key, switches);
@@ -130,7 +142,7 @@ static int name_all(struct reader *r, enum config_role role, struct str words,
                     const struct entry *e, int count) {
     const struct config_value *said = &r->reading->values[role];
     for (; e && count < MOST; e = config_scope_next(&r->scope, e)) {
-        if (!names_one(name_of(e), words)) continue;
+        if (!names_one(name_of(e), words) || is_left_out(r->arena, e, words)) continue;
         if (e->evaluation || !config_scope_holds(&r->scope, e)) continue;
         if (str_find(e->path, STR("deepspeed")) >= 0) continue; // compared with the trainer's
         if (is_read(r, e) || !is_likely(r, role, e)) continue;

@@ -63,6 +63,9 @@ struct shell_commands {
 };
 int datum_shell_commands(struct arena *a, struct datum_source *source, struct shell_commands *ret,
                          struct fail *why);
+// "source settings.sh": notes that what it sets is not known.
+void datum_shell_note_sourced(struct arena *a, struct datum_source *source,
+                              const struct shell_commands *all);
 
 // Inside of the datum room: the place in a TOML file, and its scalars (toml_scalar.c).
 

@@ -108,7 +108,29 @@ static void take_flag(struct flags *f) {
     set(f, name, str_format(f->data->arena, "%.*s ", STR_ARG(w->text)), value, w);
 }
 
+static bool names_model(const struct shell_command *c) {
+    for (ptrdiff_t i = 0; i < c->count; i++) {
+        const struct shell_word *w = &c->words[i];
+        struct str rest = str_slice(w->text, is_flag(w) ? 2 : w->text.len, w->text.len);
+        const struct str name = str_cut(&rest, '=');
+        if (str_is(w->text, "-a") || str_is(name, "arch") || str_is(name, "model")) return true;
+    }
+    return false;
+}
+
+// "-a resnet50 -b 256" of PyTorch's examples and of timm: what the letter is. NULL: none; in many
+// programs -b is something else, but not beside a model.
+static const char *letter_at(const struct shell_command *c, ptrdiff_t at, bool has_model) {
+    const struct shell_word *w = &c->words[at], *value = w + 1;
+    int64_t n;
+    if (!has_model || at + 1 >= c->count || !is_value(value)) return NULL;
+    if (str_is(w->text, "-a")) return "arch";
+    const bool is_count = !value->is_known || str_to_i64(value->text, &n);
+    return is_count && str_is(w->text, "-b") ? "batch_size" : NULL;
+}
+
 static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
+    const bool has_model = !f->is_launcher && names_model(f->command);
     f->at = begin;
     f->end = end;
     while (f->at < end) {
@@ -118,7 +140,14 @@ static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
             take_flag(f);
             continue;
         }
+        const char *key = letter_at(f->command, f->at, has_model);
         f->at++;
+        if (key) {
+            const struct shell_word *value = &f->command->words[f->at++];
+            set(f, str_of(key), str_format(f->data->arena, "%.*s ", STR_ARG(w->text)),
+                word_value(f, value, value->text), w);
+            continue;
+        }
         if (equals < 0) continue;
         struct str path = str_slice(w->text, 0, equals);
         while (path.p[0] == '+') path = str_slice(path, 1, path.len);
@@ -137,11 +166,20 @@ static bool is_program(const struct shell_command *c, const char *const *names) 
     return c->count > 0 && str_is_one_of(c->words[0].text, names);
 }
 
+// "distributed_train.sh 8 /imagenet …" of timm: torchrun with 8 processes. 0: another word.
+static int64_t processes_behind(const struct shell_command *c, ptrdiff_t at) {
+    int64_t n = 0;
+    if (!str_ends(c->words[at].text, STR("distributed_train.sh")) || at + 1 >= c->count) return 0;
+    return str_to_i64(c->words[at + 1].text, &n) ? n : 0;
+}
+
 // Where the training's own words begin: behind its file, behind "-m module", behind the word for
 // one of a program's own ("trl dpo"), or behind the recipe of torchtune ("tune run
 // --nproc_per_node 2 RECIPE --config X").
 static ptrdiff_t script_at(const struct shell_command *c) {
     if (c->count > 1 && is_program(c, with_verbs) && !is_flag(&c->words[1])) return 2;
+    for (ptrdiff_t i = 1; i < 3 && i < c->count && str_is(c->words[0].text, "yolo"); i++)
+        if (str_is(c->words[i].text, "train")) return i + 1; // yolo detect train
     if (is_program(c, trainers)) return 0;
     const bool is_tune = c->count > 1 && str_is(c->words[0].text, "tune");
     for (ptrdiff_t i = 0; i < c->count; i++) {
@@ -153,6 +191,7 @@ static ptrdiff_t script_at(const struct shell_command *c) {
             !str_starts(next, STR("torch.")) && !str_starts(next, STR("accelerate")))
             return i + 2;
         if (is_tune && i > 1 && str_is(next, "--config")) return i + 1;
+        if (processes_behind(c, i) > 0) return i + 2;
     }
     return 0;
 }
@@ -243,6 +282,9 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
     }
     if (!datum_find(f.map, STR("started_by"))) take_visible(&f, &c->words[0]);
     const struct shell_word *w = &c->words[script - 1];
+    const int64_t processes = script > 1 ? processes_behind(c, script - 2) : 0;
+    set_number(&f, "nproc_per_node", processes, w);
+    w -= processes > 0;
     datum_set(d, f.map, STR("script"), word_value(&f, w, w->text), w->line, w->column);
 }
 
@@ -382,11 +424,19 @@ static bool trains_not(const struct shell_command *c) {
     return is_other;
 }
 
+// Whose flags have no dashes, and a batch that it need not be told.
+static bool trains_yolo(const struct shell_command *c) {
+    bool trains = c->count > 0 && script_at(c) > 0;
+    for (ptrdiff_t i = 1; i < c->count; i++) trains |= str_is(c->words[i].text, "mode=train");
+    return trains && str_is(c->words[0].text, "yolo");
+}
+
 // 3: it has a flag for the batch of a training; 2: for a batch; 1: it starts a program with flags,
 // or a file of them; 0: neither.
 static int rank_of(const struct shell_command *c) {
     static const char *const says[] = {"echo", "printf", "cat", NULL};
     bool trains = false, has_flag = false, has_batch = false;
+    const bool is_yolo = trains_yolo(c), has_model = names_model(c);
     if (c->count > 0 && str_is_one_of(c->words[0].text, says)) return 0;
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct shell_word *w = &c->words[i];
@@ -396,27 +446,12 @@ static int rank_of(const struct shell_command *c) {
         const struct str name = cut < 0 ? value : str_slice(value, 0, cut);
         const bool is_batch = str_find(name, STR("batch")) >= 0;
         if (is_batch && str_find(name, STR("train")) >= 0) return 3;
-        has_batch |= is_batch;
-        has_flag = has_flag || is_flag(w) || names_settings(w);
+        const char *letter = letter_at(c, i, has_model);
+        has_batch |= is_batch || (letter && str_is(str_of(letter), "batch_size"));
+        has_flag = has_flag || is_flag(w) || names_settings(w) || (equals > 0 && is_yolo);
         trains = trains || str_is_one_of(w->text, programs);
     }
     return has_batch && !trains_not(c) ? 2 : trains && has_flag;
-}
-
-// "source settings.sh": what it sets is not known.
-static void note_sourced(struct arena *a, struct datum_source *source,
-                         const struct shell_commands *all) {
-    static const char *const tools[] = {"activate", "conda",   "bashrc", "profile",
-                                        "/etc/",    "modules", "venv",   NULL};
-    for (ptrdiff_t i = 0; i < all->count; i++) {
-        const struct shell_command *c = &all->items[i];
-        const bool is_sourced =
-            c->count > 1 && (str_is(c->words[0].text, "source") || str_is(c->words[0].text, "."));
-        if (is_sourced && !str_has_one_of(c->words[1].text, tools))
-            str_list_format(a, &source->notes,
-                            "%.*s (line %d): not read: what it sets is not known",
-                            STR_ARG(c->words[1].text), c->line);
-    }
 }
 
 // "line_3"; "line_3_2" is the second training of that line.
@@ -458,7 +493,7 @@ int datum_shell_read(struct arena *a, struct datum_source *source, const struct 
         unfold(&d, &all.items[i]);
         skip_submitter(&all.items[i]);
     }
-    note_sourced(a, source, &all);
+    datum_shell_note_sourced(a, source, &all);
     const struct datum *map = choose(&d, &all);
     *ret_root = map && map->map->count > 0 ? map : NULL;
     return 0;

@@ -298,3 +298,18 @@ int datum_shell_commands(struct arena *a, struct datum_source *source, struct sh
     end_command(&s);
     return 0;
 }
+
+void datum_shell_note_sourced(struct arena *a, struct datum_source *source,
+                              const struct shell_commands *all) {
+    static const char *const tools[] = {"activate", "conda",   "bashrc", "profile",
+                                        "/etc/",    "modules", "venv",   NULL};
+    for (ptrdiff_t i = 0; i < all->count; i++) {
+        const struct shell_command *c = &all->items[i];
+        const bool is_sourced =
+            c->count > 1 && (str_is(c->words[0].text, "source") || str_is(c->words[0].text, "."));
+        if (is_sourced && !str_has_one_of(c->words[1].text, tools))
+            str_list_format(a, &source->notes,
+                            "%.*s (line %d): not read: what it sets is not known",
+                            STR_ARG(c->words[1].text), c->line);
+    }
+}

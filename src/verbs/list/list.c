@@ -254,6 +254,10 @@ static int print(struct listing *l, struct fail *why) {
 static int list_run(struct arena *a, const struct cli_options *options, struct fail *why) {
     struct str what = str_of(options->argument_count > 0 ? options->arguments[0] : "");
     const struct list_options *o = (const struct list_options *)options;
+    if (options->argument_count > 1)
+        return fail_set(why, FAIL_USAGE,
+                        "'%s': list takes one word: gpus, models, shapes, dialects or runs",
+                        options->arguments[1]);
     if (str_is(what, "runs")) return list_runs(a, o, why);
     if (o->model || o->gpu || o->kind || o->since || o->store || o->copy_to || o->limit > 0) {
         return fail_set(why, FAIL_USAGE, "these options work only with list runs");
