@@ -7,6 +7,10 @@ void out_data(FILE *to, struct str bytes) {
     if (bytes.len > 0) fwrite(bytes.p, 1, (size_t)bytes.len, to);
 }
 
+bool out_is_written(FILE *to) {
+    return fflush(to) == 0 && !ferror(to);
+}
+
 void out_buf(FILE *to, const struct buf *b) {
     ARENA_AUTO scratch = {0};
     struct buf shown = buf_shown(&scratch);

@@ -53,6 +53,8 @@ __attribute__((format(printf, 2, 0))) void out_say_list(FILE *to, const char *fo
 void out_buf(FILE *to, const struct buf *b);
 // Bytes that are data for a program: a document, a tape.
 void out_data(FILE *to, struct str bytes);
+// Flushes; whether all that was said there so far has arrived (a full disk, a closed stdout).
+bool out_is_written(FILE *to);
 
 // Secrets in command lines. Wherever a command line is written down or shown, these stand as "***"
 // (SECURITY.md has the rule); what is run, and what tells one command from another, is the command

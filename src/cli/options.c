@@ -372,8 +372,8 @@ static struct buf options_text(struct arena *a, const struct argp_option *rows) 
 
 // Ends the program, unless its text could not be written.
 static error_t end_help(const struct argp_state *state, struct reading *r) {
-    const bool is_written = fflush(state->out_stream) == 0 && !ferror(state->out_stream);
-    if (is_written) argp_state_help(state, state->out_stream, ARGP_HELP_EXIT_OK);
+    if (out_is_written(state->out_stream))
+        argp_state_help(state, state->out_stream, ARGP_HELP_EXIT_OK);
     r->rc = fail_set(r->why, FAIL_MACHINE, "cannot write to stdout");
     return EINVAL;
 }

@@ -188,6 +188,8 @@ static void unknown_names_fail_with_near_ones(void **state) {
     assert_non_null(strstr(why.hint, "rtx_4090"));
     assert_int_equal(gpu_find(&arena, &cards, STR("2080ti-22gb"), &match, &why), FAIL_INPUT);
     assert_non_null(strstr(why.hint, "no version with 22 GB, but rtx_2080_ti;"));
+    assert_int_equal(gpu_find(&arena, &cards, STR("24GB"), &match, &why), FAIL_INPUT);
+    assert_non_null(strstr(why.hint, "--gpu-memory 24GiB"));
     static const char *const strange[] = {"",     "   ", "gpu",    "nvidia", "80gb", "\xff\xfe",
                                           "한국", "rtx", "laptop", "s",      "m",    "ti"};
     for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {

@@ -205,7 +205,7 @@ static int write_answer(struct question *q, struct answer *answer,
 // An answer that nobody could read has changed nothing.
 static int printed(struct question *q, const struct answer *answer,
                    const struct answer_write_options *write, int rc, struct fail *why) {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return rc;
+    if (out_is_written(stdout)) return rc;
     int failed = answer_take_back(q, answer, write, why);
     return failed < 0 ? failed : rc;
 }

@@ -287,6 +287,11 @@ static int not_found(struct arena *a, const struct gpu_catalogue *c, struct str 
         buf_join(&variants, ", ", c->gpus[i].key);
     }
     fail_set(why, FAIL_INPUT, "no GPU \"%.*s\" in the catalogue", STR_ARG(typed));
+    if (name->gb && !*name->core) {
+        return fail_hint(
+            why, "a memory size names no GPU: --gpu-memory %dGiB answers for any that has it",
+            name->gb);
+    }
     if (variants.count) {
         return fail_hint(why,
                          "no version with %d GB, but %.*s; for other memory sizes use --gpu-memory",

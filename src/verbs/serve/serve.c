@@ -210,7 +210,7 @@ static int serve(struct arena *a, struct serve *s, struct fail *why) {
     if (rc == 0) rc = open_watch(a, s, why);
     if (rc == 0) rc = open_http(a, s, why);
     if (rc == 0) rc = say(s, why);
-    if (rc == 0 && fflush(stdout) == 0) rc = run_until(s, signals, why);
+    if (rc == 0 && out_is_written(stdout)) rc = run_until(s, signals, why);
     if (s->view) {
         observe_end(s->watch);
         log_commands(s);
