@@ -28,6 +28,7 @@ struct zero {
     int32_t first_op;
     int32_t *now;    // of every allocation of `from` its copy
     int32_t *weight; // of every allocation that is a gradient, whose
+    int32_t *first;  // of a module its first weight, from 1
     struct zero_weight *weights;
     int32_t weight_count;
     struct zero_group groups[GROUPS];
@@ -58,26 +59,33 @@ static void pass_by(struct zero *z, enum op op, int64_t bytes) {
 
 // -- whose gradient --------------------------------------------------------------
 
-static struct zero_weight *weight_of(struct zero *z, const struct tape_alloc *gradient) {
-    struct zero_weight *some = NULL;
-    for (int32_t i = 0; i < z->weight_count; i++) {
-        struct zero_weight *w = &z->weights[i];
-        const struct tape_alloc *p = &z->from->allocs[w->alloc];
-        if (w->is_taken || p->c != gradient->c) continue;
-        if (p->module == gradient->module) return w;
-        if (!some) some = w; // a shared weight's is added up elsewhere
-    }
-    return some;
+static bool is_of(const struct zero *z, int32_t weight, const struct tape_alloc *gradient) {
+    const struct zero_weight *w = &z->weights[weight];
+    return !w->is_taken && z->from->allocs[w->alloc].c == gradient->c;
+}
+
+static int32_t weight_of(const struct zero *z, const struct tape_alloc *gradient) {
+    const int32_t module = gradient->module, first = z->first[module] - 1, count = z->weight_count;
+    for (int32_t i = first < 0 ? count : first; i < count; i++)
+        if (z->from->allocs[z->weights[i].alloc].module == module && is_of(z, i, gradient))
+            return i;
+    for (int32_t i = 0; i < count; i++) // a shared weight's is added up elsewhere
+        if (is_of(z, i, gradient)) return i;
+    return NOT_THERE;
 }
 
 static void find_gradients(struct zero *z, int32_t begin, int32_t end) {
-    for (int32_t i = 0; i < z->weight_count; i++) z->weights[i].is_taken = false;
+    memset(z->first, 0, sizeof *z->first * (size_t)z->from->string_count);
+    for (int32_t i = z->weight_count - 1; i >= 0; i--) {
+        z->weights[i].is_taken = false;
+        z->first[z->from->allocs[z->weights[i].alloc].module] = i + 1;
+    }
     for (int32_t i = begin; i < end; i++) {
         const struct tape_event *e = &z->from->events[i];
         if (e->kind != TAPE_ALLOC || z->from->allocs[e->index].tag != TAPE_GRADIENT) continue;
-        struct zero_weight *w = weight_of(z, &z->from->allocs[e->index]);
-        z->weight[e->index] = w ? (int32_t)(w - z->weights) : NOT_THERE;
-        if (w) w->is_taken = true;
+        const int32_t weight = weight_of(z, &z->from->allocs[e->index]);
+        z->weight[e->index] = weight;
+        if (weight != NOT_THERE) z->weights[weight].is_taken = true;
     }
 }
 
@@ -448,6 +456,7 @@ bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *ho
     z.now = arena_new(&scratch, int32_t, t->alloc_count);
     z.weight = arena_new(&scratch, int32_t, t->alloc_count);
     z.weights = arena_new(&scratch, struct zero_weight, t->alloc_count);
+    z.first = arena_new(&scratch, int32_t, t->string_count);
     memset(z.now, 0xff, sizeof *z.now * (size_t)t->alloc_count);
     memset(z.weight, 0xff, sizeof *z.weight * (size_t)t->alloc_count);
     if (how->stage == 3) return tape_zero3(a, t, how, ret);

@@ -120,23 +120,25 @@ static ptrdiff_t find_memberships(const struct zero3_walk *z, struct zero_member
 }
 
 static void list_params(struct arena *scratch, struct zero3_walk *z) {
-    struct zero_coordinator *c = &z->c;
     struct zero_membership *all =
         arena_new(scratch, struct zero_membership, 2 * (ptrdiff_t)z->from->alloc_count + 1);
     ptrdiff_t count = find_memberships(z, all);
-    c->listed = arena_new(scratch, int32_t, count);
-    tape_zero_list(c, all, count);
+    z->c.listed = arena_new(scratch, int32_t, count);
+    tape_zero_list(&z->c, all, count);
+}
+
+static bool is_of(const struct zero_param *p, const struct tape_alloc *gradient, int32_t pass) {
+    return p->taken_count < pass && 2 * p->count == gradient->c;
 }
 
 static int32_t owner_of(struct zero3_walk *z, const struct tape_alloc *gradient, int32_t pass) {
-    int32_t some = NOT_THERE;
-    for (int32_t i = 0; i < z->c.param_count; i++) {
-        const struct zero_param *p = &z->c.params[i];
-        if (p->taken_count >= pass || 2 * p->count != gradient->c) continue;
-        if (p->module == gradient->module) return i;
-        if (some == NOT_THERE) some = i; // a shared one's is added up elsewhere
-    }
-    return some;
+    const struct zero_param *all = z->c.params;
+    const int32_t first = z->only[gradient->module] - 1, count = z->c.param_count;
+    for (int32_t i = first < 0 ? count : first; i < count; i++)
+        if (all[i].module == gradient->module && is_of(&all[i], gradient, pass)) return i;
+    int32_t i = 0; // a shared one's is added up elsewhere
+    while (i < count && !is_of(&all[i], gradient, pass)) i++;
+    return i < count ? i : NOT_THERE;
 }
 
 // False: there is a gradient of something that is no parameter.
@@ -477,9 +479,7 @@ static void make_more_room(struct arena *a, struct arena *scratch, struct zero3_
 bool tape_zero3(struct arena *a, const struct tape *t, const struct tape_zero *how,
                 struct tape *ret) {
     ARENA_AUTO scratch = {.escape = a->escape};
-    struct zero3_walk z = {.from = t, .how = how, .to = ret};
-    z.c.how = how;
-    z.c.to = ret;
+    struct zero3_walk z = {.from = t, .how = how, .to = ret, .c = {.how = how, .to = ret}};
     *ret = *t;
     make_room(&scratch, &z);
     find_points(&z);

@@ -229,6 +229,7 @@ void tape_zero_fetch(struct zero_coordinator *c, int32_t module, bool is_forward
         struct zero_param *p = param_of(c, module, i);
         add_user(p, module);
         if (owner != NOT_THERE && !p->is_trained) {
+            c->owned += p->owner == NOT_THERE;
             p->owner = owner;
             add_user(p, owner);
         }
@@ -260,10 +261,11 @@ static bool may_go(struct zero_coordinator *c, struct zero_param *p) {
 }
 
 static void release_owned(struct zero_coordinator *c, int32_t module) {
-    for (int32_t i = 0; i < c->param_count; i++) {
+    for (int32_t i = 0; i < c->param_count && c->owned > 0; i++) {
         struct zero_param *p = &c->params[i];
         if (p->owner != module) continue;
         p->owner = NOT_THERE;
+        c->owned--;
         remove_user(p, module);
         if (!p->persists) release_param(c, p);
     }

@@ -96,6 +96,7 @@ struct zero_coordinator {
     struct zero_place *places;
     struct zero_use *uses;
     int32_t place_count, use_count;
+    int32_t owned; // parameters with an owner
     struct zero_message *messages;
     int32_t *sent, message_count, sent_count;
     int32_t *running, running_count; // modules in backward
