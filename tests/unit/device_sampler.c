@@ -36,17 +36,21 @@ static struct device_monitor *open_card(struct arena *a, const char *machine, in
     return s;
 }
 
-// The thread ends a little later; the next test wants another machine, so it waits for the driver's
-// library to be gone.
-static void close_card(struct device_monitor *s) {
+// The thread ends a little later, also where nothing could be opened; the next test wants another
+// machine, so it waits for the driver's library to be gone.
+static void wait_for_the_end(void) {
     int64_t begin = os_now_ns();
     void *library;
-    device_monitor_close(s);
     while ((library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_NOLOAD))) {
         dlclose(library);
         assert_true(os_now_ns() - begin < PATIENCE_MS * (int64_t)1000000);
         usleep(1000);
     }
+}
+
+static void close_card(struct device_monitor *s) {
+    device_monitor_close(s);
+    wait_for_the_end();
 }
 
 static void wait_for_used(const struct device_monitor *s, int64_t bytes) {
@@ -221,6 +225,7 @@ static void what_cannot_be_watched_is_told(void **state) {
         const char *folder = play(&a, cases[i].json);
         assert_int_equal(device_sampler_open(&a, NULL, cases[i].card, &often, &s, &why),
                          FAIL_MACHINE);
+        wait_for_the_end();
         drop_machine(&a, folder);
         assert_null(s);
         if (!strstr(why.message, cases[i].text)) assert_string_equal(why.message, cases[i].text);
