@@ -148,7 +148,8 @@ def load(name, knobs):
     if knobs.model_dtype and (knobs.weights or knobs.adapter):
         _cast(model, getattr(torch, knobs.model_dtype))
     if knobs.checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": True} if zero.is_reentrant(knobs.shard) else None)
+        words = ({"use_reentrant": True},) if zero.is_reentrant(knobs.shard) else ()  # transformers before 4.35 takes none
+        model.gradient_checkpointing_enable(*words)
     is_outside = fused and knobs.shard == shard_words.TUNE
     loss = losses.apply(model, knobs, is_outside) if fused else None
     if pairs:
