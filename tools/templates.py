@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the shipped templates: data/templates/FAMILY-KIND.templates.zst and data/templates/index.tsv.
 
-  build/frameworks2/bin/python tools/templates.py [--jobs J] [--only WORD,...] [--pack] [--list]
+  build/frameworks2/bin/python tools/templates.py [--jobs J] [--only WORD,...] [--pack] [--dictionary] [--list]
 
 Families and kinds are tables of tools/template/families.py. Every variant is recorded at prime-valued dimensions and three
 layer counts, and the template is then checked event by event against recordings at other primes and layer counts (check.py):
 one that differs, or a size that is no product of dimensions, is named and not shipped. Templates that are in build/templates
 are not made again; --only takes those whose names begin so (or, with = before it, that one), --pack makes none, --no-pack leaves data/templates as it is,
---unpack first puts the shipped ones into build/templates, --list shows the names. Needs the zstd program.
+--unpack first puts the shipped ones into build/templates, --list shows the names. --dictionary makes what all bundles have in
+common again, from every third of those that are shipped, and packs them with it: where other families have come. Needs the zstd program.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import tempfile
 import traceback
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -25,7 +27,8 @@ sys.path[:0] = [os.path.join(ROOT, "tools"), os.path.join(ROOT, "python")]
 from template import dims, families, ids, shipped, with_one_order  # noqa: E402
 
 DATA, BUILD = os.path.join(ROOT, "data", "templates"), os.path.join(ROOT, "build", "templates")
-PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
+PACK = ["zstd", "--quiet", "--ultra", "-22", "-D", shipped.DICTIONARY, "--no-progress", "--stdout"]
+TRAIN = ["zstd", "--quiet", "--train-fastcover=k=2000,d=8,f=22,accel=1", "-B8192", "--maxdict=262144", "-o", shipped.DICTIONARY]
 KEYS = ("name model mode precision optimizer checkpointing adapter quant weights shard loss accumulation fused grouped tied single attention library torch rules "
         "recorder").split()
 
@@ -94,10 +97,28 @@ def pack(family, kind, variants):
         out, text = os.path.join(DATA, name), b"".join(pieces)
         if os.path.exists(out) and shipped.bundle(name) == text:
             return rows
-        with open(out, "wb") as f:
-            subprocess.run(PACK + ["--stream-size=%d" % offset], input=text, stdout=f, check=True)
+        compress(out, text)
         print("%s: %d templates, %d bytes" % (out, len(pieces), os.path.getsize(out)))
     return rows
+
+
+def compress(out, text):
+    """Write a bundle."""
+    with open(out, "wb") as f:
+        subprocess.run(PACK + ["--stream-size=%d" % len(text)], input=text, stdout=f, check=True)
+
+
+def renew_dictionary():
+    """Another dictionary, and all bundles packed with it."""
+    texts = {name: shipped.bundle(name) for name in sorted(os.listdir(DATA)) if name.endswith(".zst")}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [os.path.join(folder, name) for name in list(texts)[::3]]
+        for path in paths:
+            with open(path, "wb") as f:
+                f.write(texts[os.path.basename(path)])
+        subprocess.run(TRAIN + paths, check=True)
+    for name, text in texts.items():
+        compress(os.path.join(DATA, name), text)
 
 
 def unpack():
@@ -119,12 +140,16 @@ def main():
     p.add_argument("--pack", action="store_true")
     p.add_argument("--no-pack", action="store_true")
     p.add_argument("--unpack", action="store_true")
+    p.add_argument("--dictionary", action="store_true")
     p.add_argument("--list", action="store_true")
     o = p.parse_args()
     with_one_order()
     everything = families.variants()
     if o.list:
         print("\n".join(v.name for v in everything))
+        return 0
+    if o.dictionary:
+        renew_dictionary()
         return 0
     os.makedirs(BUILD, exist_ok=True)
     if o.unpack:

@@ -21,9 +21,13 @@ def index():
     return {row["name"]: row for row in _rows(DATA)}
 
 
+DICTIONARY = os.path.join(DATA, "dictionary")  # what the bundles have in common; the program has it, too
+
+
 def bundle(name, folder=DATA):
     """The text of a bundle."""
-    return subprocess.run(["zstd", "--quiet", "-dc", "--long=27", os.path.join(folder, name)], stdout=subprocess.PIPE, check=True).stdout
+    with_what = ["-D", DICTIONARY] if folder == DATA else []
+    return subprocess.run(["zstd", "--quiet", "-dc", "--long=27", *with_what, os.path.join(folder, name)], stdout=subprocess.PIPE, check=True).stdout
 
 
 TAPES = os.path.join(ROOT, "data", "tapes")

@@ -3,6 +3,8 @@
 // memory; frames that ask for a window above 32 MiB are refused for the same reason.
 #include "predict/tape/tape_int.h"
 
+#include "base/data.h"
+
 #include <string.h>
 #include <zstd.h>
 
@@ -18,6 +20,21 @@ static void drop_context(ZSTD_DCtx **context) {
     ZSTD_freeDCtx(*context);
 }
 #define UNPACK_CONTEXT __attribute__((cleanup(drop_context))) ZSTD_DCtx
+
+// What the shipped templates have in common stands once, beside them (tools/templates.py); their
+// frames name it by its number. Other files need none.
+static int add_dictionary(ZSTD_DCtx *context, struct str name, struct str bytes, struct fail *why) {
+    const unsigned id = ZSTD_getDictID_fromFrame(bytes.p, (size_t)bytes.len);
+    const struct data_file *file = data_embedded("data/templates/dictionary");
+    const struct str ours = file ? data_text(file) : STR("");
+    if (!id) return 0;
+    if (id != ZSTD_getDictID_fromDict(ours.p, (size_t)ours.len))
+        return fail_set(why, FAIL_INPUT,
+                        "%.*s: zstd cannot decompress it: its dictionary, %u, is not batchfit's",
+                        STR_ARG(name), id);
+    const size_t code = ZSTD_DCtx_loadDictionary(context, ours.p, (size_t)ours.len);
+    return ZSTD_isError(code) ? fail_set(why, FAIL_MACHINE, "no memory for zstd") : 0;
+}
 
 // Where decompressed text goes: the bytes from `skip` on, until `want` of them are there.
 struct sink {
@@ -37,6 +54,8 @@ static int unpack_into(struct str name, struct str bytes, struct sink *sink, str
     UNPACK_CONTEXT *context = ZSTD_createDCtx();
     if (!context) return fail_set(why, FAIL_MACHINE, "no memory for zstd");
     ZSTD_DCtx_setParameter(context, ZSTD_d_windowLogMax, WINDOW_LOG_MAX);
+    int code = add_dictionary(context, name, bytes, why);
+    if (code < 0) return code;
     char piece[PIECE_BYTES];
     ZSTD_inBuffer in = {bytes.p, (size_t)bytes.len, 0};
     size_t left = 1;
