@@ -306,6 +306,20 @@ static void compressed_tapes(void **state) {
     }
 }
 
+// An empty frame that names the dictionary 7 (RFC 8878, 3.1.1.1): another's, and none can be had.
+static void another_dictionary_is_named(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape t;
+    struct fail why = {0};
+    static const char frame[] = "\x28\xb5\x2f\xfd\x23\x07\0\0\0\0\x01\0";
+    const struct str bytes = {frame, sizeof frame};
+    assert_int_equal(tape_read(&a, STR("x"), bytes, &t, &why), FAIL_INPUT);
+    assert_str(str_of(why.message),
+               "x: zstd cannot decompress it: its dictionary, 7, is not batchfit's");
+    assert_non_null(strstr(why.hint, "without a dictionary"));
+}
+
 // A header whose line never ends, and a bomb: 192 MiB of one character in some 20 KiB.
 static void bombs_are_refused(void **state) {
     (void)state;
@@ -335,6 +349,7 @@ int main(void) {
         cmocka_unit_test(unknown_is_not_zero),
         cmocka_unit_test(headers_are_written_from_fields),
         cmocka_unit_test(compressed_tapes),
+        cmocka_unit_test(another_dictionary_is_named),
         cmocka_unit_test(bombs_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -277,6 +277,12 @@ static bool is_explicit(const struct name *typed, const struct gpu *chosen) {
 
 static int not_found(struct arena *a, const struct gpu_catalogue *c, struct str typed,
                      const struct name *name, struct fail *why) {
+    fail_set(why, FAIL_INPUT, "no GPU \"%.*s\" in the catalogue", STR_ARG(typed));
+    if (name->gb && !*name->core) {
+        return fail_hint(
+            why, "a memory size names no GPU: --gpu-memory %dGiB answers for any that has it",
+            name->gb);
+    }
     struct near near = {.typed = str_of(name->core)};
     struct name without_memory = *name;
     without_memory.gb = 0;
@@ -285,12 +291,6 @@ static int not_found(struct arena *a, const struct gpu_catalogue *c, struct str 
         near_offer(&near, c->gpus[i].key);
         if (!name->gb || compare(&c->gpus[i], &without_memory) >= SHORTHAND) continue;
         buf_join(&variants, ", ", c->gpus[i].key);
-    }
-    fail_set(why, FAIL_INPUT, "no GPU \"%.*s\" in the catalogue", STR_ARG(typed));
-    if (name->gb && !*name->core) {
-        return fail_hint(
-            why, "a memory size names no GPU: --gpu-memory %dGiB answers for any that has it",
-            name->gb);
     }
     if (variants.count) {
         return fail_hint(why,

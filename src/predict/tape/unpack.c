@@ -25,13 +25,15 @@ static void drop_context(ZSTD_DCtx **context) {
 // frames name it by its number. Other files need none.
 static int add_dictionary(ZSTD_DCtx *context, struct str name, struct str bytes, struct fail *why) {
     const unsigned id = ZSTD_getDictID_fromFrame(bytes.p, (size_t)bytes.len);
+    if (!id) return 0;
     const struct data_file *file = data_embedded("data/templates/dictionary");
     const struct str ours = file ? data_text(file) : STR("");
-    if (!id) return 0;
-    if (id != ZSTD_getDictID_fromDict(ours.p, (size_t)ours.len))
-        return fail_set(why, FAIL_INPUT,
-                        "%.*s: zstd cannot decompress it: its dictionary, %u, is not batchfit's",
-                        STR_ARG(name), id);
+    if (id != ZSTD_getDictID_fromDict(ours.p, (size_t)ours.len)) {
+        fail_set(why, FAIL_INPUT,
+                 "%.*s: zstd cannot decompress it: its dictionary, %u, is not batchfit's",
+                 STR_ARG(name), id);
+        return fail_hint(why, "compress it without a dictionary");
+    }
     const size_t code = ZSTD_DCtx_loadDictionary(context, ours.p, (size_t)ours.len);
     return ZSTD_isError(code) ? fail_set(why, FAIL_MACHINE, "no memory for zstd") : 0;
 }
