@@ -35,58 +35,60 @@ struct question_options {
 #define QUESTION_AT(type, member) offsetof(type, q.member)
 
 // What only a training has.
-#define QUESTION_TRAINING_ROWS(type)                                                               \
-    CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                           \
-            "sgd, adam, adamw, adamw_torch_fused (in one kernel), adafactor, lion, or "            \
-            "bitsandbytes' adamw8bit, adamw32bit, lion32bit",                                      \
-            "sgd adam adamw adamw_torch_fused adafactor lion adamw8bit adamw32bit lion32bit",      \
-            .about = CLI_OF_TRAINING),                                                             \
-        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),               \
-                "use gradient checkpointing", .about = CLI_OF_TRAINING),                           \
-        CLI_ROW("lora", "RANK[:NAMES]", CLI_TEXT, QUESTION_AT(type, lora),                         \
-                "train LoRA of this rank over frozen weights: on every linear layer, "             \
-                "or 16:q_proj,v_proj",                                                             \
-                .about = CLI_OF_TRAINING),                                                         \
-        CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                               \
-                "with --lora: frozen weights in four bits: nf4, nf4-dq (double quantisation), "    \
-                "either with -left (the rest in bf16, as in Axolotl), or nf4-torchao (as in "      \
-                "torchtune)",                                                                      \
-                "nf4 nf4-dq nf4-left nf4-dq-left nf4-torchao", .about = CLI_OF_TRAINING),          \
-        CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                                 \
-                "loss of a language model: liger (with Liger's other kernels, as "                 \
-                "use_liger_kernel; needs --checkpointing); cut (Apple's cut cross-entropy, as in " \
-                "Axolotl; needs --checkpointing); dpo (pairs and a reference model, trl 0.12 to "  \
-                "1.13), dpo@1.15 (trl 1.15 or later), dpo:precomputed, dpo:llamafactory; pairs "   \
-                "without a reference: orpo (trl 0.15 to 1.13), orpo@1.14, cpo, cpo-simpo, simpo, " \
-                "orpo:llamafactory, simpo:llamafactory; kto (samples and a reference), kto@1.15; " \
-                "reward (trl's RewardTrainer); grpo (completions of --target-len tokens), "        \
-                "grpo:reference, grpo@1.15; chunked (if recorded so)",                             \
-                "liger cut dpo dpo@1.15 dpo:precomputed dpo:llamafactory orpo orpo@1.14 cpo "      \
-                "cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward "        \
-                "grpo grpo:reference grpo@1.15",                                                   \
-                .about = CLI_OF_TRAINING),                                                         \
-        CLI_ROW(                                                                                   \
-            "shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                                   \
-            "how several GPUs share the weights: fsdp2 (torch's fully_shard; fsdp2@1.13: "         \
-            "accelerate up to 1.13, or Axolotl), fsdp1 (fsdp1@4.52: transformers 4.52 or "         \
-            "later), titan (torchtitan's FSDP2; titan:op: some operations recomputed), "           \
-            "torchtune (its recipes' FSDP2), zero1 to zero3 (DeepSpeed; zero3:BUCKET:overlap)",    \
-            "fsdp1 fsdp1@4.52 fsdp2 fsdp2@1.13 titan titan:op torchtune zero1 zero2 zero3",        \
-            .about = CLI_OF_TRAINING),                                                             \
-        CLI_ROW("tp", "N", CLI_COUNT, QUESTION_AT(type, tensor_parallel),                          \
-                "with --shard fsdp2 or titan: number of GPUs that split each layer (tensor, "      \
-                "sequence and loss parallel, as in torchtitan)",                                   \
-                .about = CLI_OF_SPLIT),                                                            \
-        CLI_ROW("offload", "WHAT", CLI_TEXT, QUESTION_AT(type, offload),                           \
-                "what is kept in the host's memory: optimizer (ZeRO's master copy and states; "    \
-                "the CPU updates), param (zero3) or all (both; zero3 and FSDP)",                   \
-                "optimizer param all", .about = CLI_OF_TRAINING),                                  \
-        CLI_ROW("host-memory", "BYTES", CLI_BYTES, QUESTION_AT(type, host_bytes),                  \
-                "memory of the machine that holds the GPUs, for --offload (default this "          \
-                "machine's, if its own GPUs train)",                                               \
-                .about = CLI_OF_MEMORY),                                                           \
-        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),              \
-                "effective batch to keep (default the config's batch x accumulation x ranks)",     \
+#define QUESTION_TRAINING_ROWS(type)                                                            \
+    CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                        \
+            "sgd, adam, adamw, adamw_torch_fused (in one kernel), adafactor, lion, or "         \
+            "bitsandbytes' adamw8bit, adamw32bit, lion32bit",                                   \
+            "sgd adam adamw adamw_torch_fused adafactor lion adamw8bit adamw32bit lion32bit",   \
+            .about = CLI_OF_TRAINING),                                                          \
+        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),            \
+                "use gradient checkpointing", .about = CLI_OF_TRAINING),                        \
+        CLI_ROW("lora", "RANK[:NAMES]", CLI_TEXT, QUESTION_AT(type, lora),                      \
+                "train LoRA of this rank over frozen weights: on every linear layer, "          \
+                "or 16:q_proj,v_proj",                                                          \
+                .about = CLI_OF_TRAINING),                                                      \
+        CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                            \
+                "with --lora: frozen weights in four bits: nf4, nf4-dq (double quantisation), " \
+                "either with -left (the rest in bf16, as in Axolotl), or nf4-torchao (as in "   \
+                "torchtune)",                                                                   \
+                "nf4 nf4-dq nf4-left nf4-dq-left nf4-torchao", .about = CLI_OF_TRAINING),       \
+        CLI_ROW(                                                                                \
+            "loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                                  \
+            "loss of a language model: liger (with Liger's other kernels, as "                  \
+            "use_liger_kernel; needs --checkpointing); cut (Apple's cut cross-entropy, as in "  \
+            "Axolotl; needs --checkpointing); linear (torchtune's, by chunks of tokens; needs " \
+            "--checkpointing); dpo (pairs and a reference model, trl 0.12 to 1.13), "           \
+            "dpo@1.15 (trl 1.15 or later), dpo:precomputed, dpo:llamafactory; pairs "           \
+            "without a reference: orpo (trl 0.15 to 1.13), orpo@1.14, cpo, cpo-simpo, simpo, "  \
+            "orpo:llamafactory, simpo:llamafactory; kto (samples and a reference), kto@1.15; "  \
+            "reward (trl's RewardTrainer); grpo (completions of --target-len tokens), "         \
+            "grpo:reference, grpo@1.15; chunked (if recorded so)",                              \
+            "liger cut linear dpo dpo@1.15 dpo:precomputed dpo:llamafactory orpo orpo@1.14 "    \
+            "cpo cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward "     \
+            "grpo grpo:reference grpo@1.15",                                                    \
+            .about = CLI_OF_TRAINING),                                                          \
+        CLI_ROW(                                                                                \
+            "shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                                \
+            "how several GPUs share the weights: fsdp2 (torch's fully_shard; fsdp2@1.13: "      \
+            "accelerate up to 1.13, or Axolotl), fsdp1 (fsdp1@4.52: transformers 4.52 or "      \
+            "later), titan (torchtitan's FSDP2; titan:op: some operations recomputed), "        \
+            "torchtune (its recipes' FSDP2), zero1 to zero3 (DeepSpeed; zero3:BUCKET:overlap)", \
+            "fsdp1 fsdp1@4.52 fsdp2 fsdp2@1.13 titan titan:op torchtune zero1 zero2 zero3",     \
+            .about = CLI_OF_TRAINING),                                                          \
+        CLI_ROW("tp", "N", CLI_COUNT, QUESTION_AT(type, tensor_parallel),                       \
+                "with --shard fsdp2 or titan: number of GPUs that split each layer (tensor, "   \
+                "sequence and loss parallel, as in torchtitan)",                                \
+                .about = CLI_OF_SPLIT),                                                         \
+        CLI_ROW("offload", "WHAT", CLI_TEXT, QUESTION_AT(type, offload),                        \
+                "what is kept in the host's memory: optimizer (ZeRO's master copy and states; " \
+                "the CPU updates), param (zero3) or all (both; zero3 and FSDP)",                \
+                "optimizer param all", .about = CLI_OF_TRAINING),                               \
+        CLI_ROW("host-memory", "BYTES", CLI_BYTES, QUESTION_AT(type, host_bytes),               \
+                "memory of the machine that holds the GPUs, for --offload (default this "       \
+                "machine's, if its own GPUs train)",                                            \
+                .about = CLI_OF_MEMORY),                                                        \
+        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),           \
+                "effective batch to keep (default the config's batch x accumulation x ranks)",  \
                 .about = CLI_OF_STEP)
 
 // What predictions of every kind take.
