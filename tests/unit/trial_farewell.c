@@ -4,10 +4,11 @@
 
 #include <fcntl.h>
 
-// Saves in its handler, `text` before. Its steps come by a shell of its own.
-#define SAVES(text)                        \
-    "sh -c \"$P \"'trap \"sleep .3; " text \
-    " echo saved; exit 0\" TERM; start; step 1; while :; do sleep .05; done'"
+// Saves in its handler, `text` before. Its steps come by a shell of its own, after `first`.
+#define SAVES_AFTER(first, text)                                                            \
+    "sh -c \"$P \"'trap \"sleep .3; " text " echo saved; exit 0\" TERM; " first "; start; " \
+    "step 1; while :; do sleep .05; done'"
+#define SAVES(text) SAVES_AFTER(":", text)
 
 static void stop_after_a_step(void *context, const struct steps *steps,
                               const struct trial_outside *outside) {
@@ -42,7 +43,10 @@ static void what_it_needs_lives_as_long(void **state) {
              "exit 0' TERM; start; step 1; while :; do sleep .05; done",
              30);
     assert_str(t.output, "it lives\n");
-    t = stop(&a, SAVES("") " | (sleep .6; cat)", 30); // however late it reads
+    t = stop(&a, // however late it reads; a shell that ends before it starts the reader has none
+             SAVES_AFTER("while ! test -e $BATCHFIT_SCRATCH/reader; do sleep .01; done",
+                         "") " | (: > $BATCHFIT_SCRATCH/reader; sleep .6; cat)",
+             30);
     assert_str(t.output, "saved\n");
 }
 
