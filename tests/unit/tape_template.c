@@ -188,7 +188,7 @@ static void ranks_share_a_sum(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     static const char text[] =
-        IN_HEAD("\"hidden\":[1,99],\"ranks\":[2,64]",
+        IN_HEAD("\"hidden\":[1,99999],\"ranks\":[2,64]",
                 "a 1 4[2DD+D/N] param\n"
                 "a@1 2 2N[2DD+D/N][2DD+D/N]-2N[2DD+D/N][1+2DD+D-N/N] other\n");
     const struct {
@@ -196,7 +196,9 @@ static void ranks_share_a_sum(void **state) {
         const char *expected;
     } cases[] = {{10, 7, "a 1 120 0 param\na@1 2 0 0 other\n"},
                  {10, 8, "a 1 108 0 param\na@1 2 432 0 other\n"},
-                 {2, 64, "a 1 4 0 param\na@1 2 128 0 other\n"}};
+                 {2, 64, "a 1 4 0 param\na@1 2 128 0 other\n"},
+                 // Of experts: 16 c c is beyond 2^62, and taken back but for one 16 c.
+                 {60001, 8, "a 1 3600150004 0 param\na@1 2 14400600016 0 other\n"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int64_t values[TAPE_DIM_COUNT] = {
             [TAPE_DIM_HIDDEN] = cases[i].hidden, [TAPE_DIM_RANKS] = cases[i].ranks};

@@ -149,10 +149,16 @@ const char *tape_expr_read(struct arena *a, struct tape_pool *pool, struct str t
 
 static const char too_large[] = "it is beyond 2^62";
 
-// Multiplies *value by n; false: beyond the limit.
+static bool is_within(__int128 value, __int128 limit) {
+    return value < limit && value > -limit;
+}
+
+// Multiplies *value by n, below 2^62; false: it is too large to. A product of two may be beyond
+// 2^62 where another of the sum takes it back: rounded sizes times whether they are rounded.
 static bool times(__int128 *value, int64_t n) {
-    *value *= n; // below 2^126
-    return *value<value_limit && * value> - value_limit;
+    if (!is_within(*value, value_limit)) return false;
+    *value *= n;
+    return is_within(*value, (__int128)1 << 120); // so 64 of them can be added
 }
 
 static bool product_value(const struct tape_product *p, const int64_t *values, int first,
@@ -174,9 +180,11 @@ static const char *ceil_value(const struct tape_pool *pool, const struct tape_ce
         if (!product_value(&pool->parts[i], values, 0, &part)) return too_large;
         sum += part;
     }
-    if (!product_value(&c->divisor, values, 0, &divisor)) return too_large;
+    if (!product_value(&c->divisor, values, 0, &divisor) || !is_within(divisor, value_limit)) {
+        return too_large;
+    }
     sum = sum > 0 ? (sum + divisor - 1) / divisor : sum / divisor; // C rounds to 0
-    if (sum >= value_limit || sum <= -value_limit) return too_large;
+    if (!is_within(sum, value_limit)) return too_large;
     *ret = (int64_t)sum;
     return NULL;
 }
@@ -208,7 +216,7 @@ const char *tape_expr_value(const struct tape_pool *pool, struct tape_expr e,
         sums[power] += value;
     }
     for (int i = 0; i < 2; i++) {
-        if (sums[i] >= value_limit || sums[i] <= -value_limit) return too_large;
+        if (!is_within(sums[i], value_limit)) return too_large;
     }
     *ret_c = (int64_t)sums[0];
     *ret_k = (int64_t)sums[1];
