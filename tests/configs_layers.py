@@ -3,7 +3,7 @@
 """What the config room makes of a config and the other files that it names, against what others make of them.
 
 Hydra's defaults lists: hydra-core itself composes random trees of files (tests/torch/test_layers.py has it). Where it is not
-installed, its answers of an earlier time are taken (tests/configs/hydra.json), and a line says so; --write FILE makes them anew.
+installed, its answers of an earlier time are taken (tests/configs/hydra.json), and a line says so; --write FILE makes them again.
 _BASE_, __include__, _base_: the rule of detectron2, RT-DETR and PaddleDetection in ten lines here, with PyYAML.
 
 tests/configs_layers.py CONFIG_DUMP [CASES [SEED]] [--write]

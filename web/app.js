@@ -111,7 +111,7 @@ function keepReadings(snapshot) {
 function followClock(snapshot) {
     const before = page.snapshot;
     if (!before) return;
-    const watched_ms = snapshot.watched_ms - before.watched_ms; // negative: it was started anew
+    const watched_ms = snapshot.watched_ms - before.watched_ms; // negative: it was restarted
     const passed_ms = snapshot.at_ms - before.at_ms;
     const set_ms = watched_ms >= 0 ? passed_ms - watched_ms : Math.min(passed_ms, 0);
     if (Math.abs(set_ms) < 1000) return;

@@ -4,7 +4,7 @@
 METHOD and PRECISION are the table's words: "LoRA r=16 ... targets=q,k,v,o; kernels=foak-fast-kernels; ...", "bfloat16 weights + bnb-nf4 base
 (autocast bf16)". The model is transformers' own; the plugin's fused losses, layers and LoRA operations are its own Python (package
 fms-acceleration-foak), of which only Triton's and bitsandbytes' kernels are left out. GPTQ's layers are a rule: packed weights, scales and
-zeros of 4 bits by groups of 128, made anew in fp16 for each product (fms_acceleration_peft, gptqmodel/nn_modules/triton_utils/dequant.py).
+zeros of 4 bits by groups of 128, made again in fp16 for each product (fms_acceleration_peft, gptqmodel/nn_modules/triton_utils/dequant.py).
 """
 
 import importlib

@@ -3,7 +3,7 @@
 
 NAME is the config's. Networks, heads, losses and assigners are the package's own; a loss runs on real tensors of one image, whose objects are
 as many as the mean image's where a loss takes all objects of a batch, and the fullest image's where it pads each image to that. Where a config
-draws the images' size anew for each batch, the largest is taken. Images come as bytes. What one of several GPUs keeps beside the model, DDP's
+draws the images' size again for each batch, the largest is taken. Images come as bytes. What one of several GPUs keeps beside the model, DDP's
 buckets, and the average that EMAHook keeps are buffers here.
 """
 

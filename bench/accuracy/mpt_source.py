@@ -3,7 +3,7 @@
 
 NAME "MPT-1b" and so on. Learned positions, biases, attention by one fused kernel that keeps query, key, value
 and its output, layer norms in the arithmetic's type, embedding and head one matrix of 50368 rows. The loss is flash-attn's fused one: it
-keeps the logits and makes their gradient anew, both in the arithmetic's type. Embeddings and the last norm are units of their own, as every
+keeps the logits and recomputes their gradient, both in the arithmetic's type. Embeddings and the last norm are units of their own, as every
 child of the model is there. Ours, after the description in llm-foundry 5e85bd6 (models/mpt, yamls/pretrain) and Composer 0.17."""
 
 import torch

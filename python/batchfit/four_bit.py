@@ -3,7 +3,7 @@
 
 What stands here follows bitsandbytes 0.43.2 to 0.45 (nn/modules.py, autograd/_functions.py, functional.py): a weight of n elements
 is ceil(n/2) bytes, with an fp32 scale for each 64 of them; with double quantisation the scales are bytes, with an fp32 scale
-for each 256, one offset and a table of 256 floats of their own. A product makes the weight anew in the compute type. Up to
+for each 256, one offset and a table of 256 floats of their own. A product dequantizes the weight into the compute type. Up to
 0.43.1 the input was kept as well (pull request 1270).
 
 The sizes are the same in 0.50.2 (functional.quantize_4bit, backends/cuda/ops.py: absmax of -(n // -64) floats, (n + 1) // 2 bytes). There a

@@ -5,7 +5,7 @@ What stands here follows torchao 0.9.0 (dtypes/nf4tensor.py, as it was in 0.4 an
 modules/low_precision/nf4_linear.py). A weight of n elements is n / 2 bytes, with a byte of scale for each 64 of them, and for each 256
 scales a number of the weight's type; every layer has a mean and a table of its own. torchao takes no n that is no multiple of 64 * 256.
 
-A product makes the weight anew, forward and backward, by indices of 64 bits into the table: with all that lives until it is there 14
+A product dequantizes the weight, forward and backward, by indices of 64 bits into the table: with all that lives until it is there 14
 bytes an element, where bitsandbytes has 2 to 4.
 """
 

@@ -180,7 +180,7 @@ class TestFourBit(unittest.TestCase):
         self.assertEqual([kept(True), kept(False)], [True, False])
 
     def test_what_a_weight_was_before_is_made_first(self):
-        """bitsandbytes makes a weight anew in the type that was quantised, then casts it."""
+        """bitsandbytes dequantizes a weight in the type that was quantised, then casts it."""
         def types(was):
             net, seen = torch.nn.Sequential(torch.nn.Linear(64, 64, device="meta")), []
             four_bit.quantize(net, (), torch.bfloat16, False, was=was)

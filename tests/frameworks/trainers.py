@@ -29,7 +29,7 @@ SFT = ("--model_name_or_path {data}/tiny-gpt2 --dataset_name {data}/sft --max_le
 class Trainer:
     """name: the row's. package: whose version is shown. command: with {batch}, {accumulate}, {out}, {data}, {steps}, and {resume:...}
     where it can resume. mib: the memory that `fit` has. steps: which `run` makes. saves: the checkpoints, where no framework that is
-    known says them. most: samples of the whole training at batch 4, which one that begins anew instead of resuming goes beyond."""
+    known says them. most: samples of the whole training at batch 4, which one that starts over instead of resuming goes beyond."""
 
     def __init__(self, name, package, command, mib, steps=20, needs=(), saves=None, most=None):
         self.name, self.package, self.command, self.mib, self.steps, self.needs = name, package, command, mib, steps, needs

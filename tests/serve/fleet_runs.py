@@ -8,7 +8,7 @@ import time
 
 GIB = 1 << 30
 DAY_MS = 86400000
-# kind, model, GPU, its hash, days ago, hours, peak and memory in GiB, how busy, is it a stand-in
+# kind, model, GPU, its hash, days ago, hours, peak and memory in GiB, how busy, is it a fake
 RUNS = [('run', 'vit_base', 'NVIDIA L4', 'aaaa11112222', 1, 60, 9, 22, None, 0), ('run', 'vit_base', 'NVIDIA L4', 'aaaa11112222', 3, 20, 10, 22, None, 0),
         ('trial', 'resnet50', 'NVIDIA L4', 'aaaa11112222', 2, 1, 18, 22, 0.9, 0), ('bench', 'resnet50', 'NVIDIA L4', 'aaaa11112222', 2, 3, 19, 22, 0.5, 0),
         ('run', 'llama', 'NVIDIA H100 80GB HBM3', 'bbbb11112222', 1, 30, 70, 79, None, 0), ('run', 'llama', 'NVIDIA H100 80GB HBM3', 'cccc11112222', 20, 30, 70, 79, None, 0),

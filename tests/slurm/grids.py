@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The part of tests/slurm/run about bench --on slurm and compare --on slurm, over the stand-in trainer; a training over two nodes, over
+"""The part of tests/slurm/run about bench --on slurm and compare --on slurm, over the fake trainer; a training over two nodes, over
 PyTorch."""
 import json
 import os

@@ -159,7 +159,7 @@ KINDS.update({"lora-bf16": (_BF16, ":all-linear:bf16"), "lora-bf16-dropout": (_B
               "qlora-fp32": (dict(_BF16, quant="nf4"), ""),
               "qlora-fp32-dropout": (dict(_BF16, quant="nf4"), ":all-linear:dropout"),
               "qlora-dq-fp32-dropout": (dict(_BF16, quant="nf4-dq"), ":all-linear:dropout")})
-# Over weights in fp32 that autocast casts anew at each use, since they want no gradients: what trl (from 0.27 on) and scripts that load a
+# Over weights in fp32 that autocast casts again at each use, since they want no gradients: what trl (from 0.27 on) and scripts that load a
 # model without a type have.
 _W32 = dict(_AMP, weights="fp32")
 WIDE = {"lora-w32": (_W32, ""), "lora-w32-dropout": (_W32, ":all-linear:dropout"), "lora-w32-qv-dropout": (_W32, ":q_proj,v_proj:dropout")}

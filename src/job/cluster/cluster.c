@@ -278,7 +278,7 @@ static void take_state(struct cluster *t, struct cluster_job *job, struct str st
     job->reason = str_format(a, "job %.*s %.*s: %.*s", STR_ARG(job->id),
                              STR_ARG(state.len > 0 ? state : STR("no longer exists")),
                              STR_ARG(last_words(t, job)));
-    unlink(file_of(t, job, ".job").p); // the next call begins anew
+    unlink(file_of(t, job, ".job").p); // the next call starts over
 }
 
 // A controller that does not answer says nothing about the jobs.

@@ -12,7 +12,7 @@ static bool is_adapter(const struct config_guard *g) {
 
 #define NF4_TWICE "bnb.nf4-dq" // its scales are quantised, too
 
-// torchtune's: it makes a weight anew by a table, with more beside it than bitsandbytes.
+// torchtune's: it dequantizes a weight by a table, with more beside it than bitsandbytes.
 static bool is_torchao(const struct config_guard *g) {
     return str_is(g->what, "4-bit weights (torchao)");
 }

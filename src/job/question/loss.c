@@ -185,7 +185,7 @@ static void take_preference(struct question *q) {
 
 // --- Both ----------------------------------------------------------------------------------------
 
-// Of the same scores of tokens from the trl on that does not make them of all logits anew.
+// Of the same scores of tokens from the trl on that does not recompute them from all logits.
 static bool is_of_scores(const struct question *q, const struct config_guard *g) {
     struct plan_preference how;
     return str_is(g->what, "SFT's loss beside") && plan_preference_read(q->plan.loss, &how) &&

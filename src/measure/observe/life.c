@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From when on each finding holds, and which ones have held: kept here and not by who looks, so
-// that a page that is loaded anew does not make them young.
+// that a page that is reloaded does not make them young.
 #include "measure/observe/observe_int.h"
 
 enum { LIVES = 128, RESOLVED = 32 };

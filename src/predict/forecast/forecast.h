@@ -7,7 +7,7 @@
 #include "predict/plan/plan.h"
 #include "predict/shape/shape.h"
 #include "predict/sim/sim.h"
-#include "predict/tape/shelf.h"
+#include "predict/tape/catalogue.h"
 
 // What measured runs say of the predictions here: factors of the allocator's figures
 // (stats_find_correction). runs 0: none.
@@ -149,9 +149,9 @@ bool forecast_is_own(const struct forecast_cache *cache, struct str model);
 int forecast_shape(struct forecast_cache *cache, struct str model, const struct shape **ret_shape,
                    struct fail *why);
 
-// FITS: also with 3 % less capacity. AT RISK: it runs at the capacity, but not at 1.5 or 3 % less; or
-// with less, but in a gap not at the capacity. OOM: nor with any that is less, so that a larger GPU
-// is not one where a smaller is none.
+// FITS: also with 3 % less capacity. AT RISK: it runs at the capacity, but not at 1.5 or 3 % less;
+// or with less, but in a gap not at the capacity. OOM: nor with any that is less, so that a larger
+// GPU is not one where a smaller is none.
 enum forecast_verdict { FORECAST_FITS, FORECAST_AT_RISK, FORECAST_OOM };
 const char *forecast_verdict_name(enum forecast_verdict verdict); // "FITS", "AT RISK", "OOM"
 

@@ -54,7 +54,7 @@ const char *forecast_other_optimizer(const struct plan *p);
 // … of a template, whose AdamW may have the other kernel.
 const char *forecast_optimizer_for(const struct plan *p, bool is_fused);
 // A template's tape at these dimensions, made so, loaded once.
-int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
+int forecast_load_template(struct forecast_cache *cache, const struct tape_catalogue_entry *entry,
                            const int64_t values[TAPE_DIM_COUNT], const struct forecast_making *how,
                            bool is_expandable, struct forecast_loaded **ret_loaded,
                            struct fail *why);
@@ -96,7 +96,7 @@ enum { FORECAST_BIASED_BY = 16 };
 // asked: each way that might help asks again.
 struct forecast_family {
     struct str name;
-    struct tape_shelf shelf;
+    struct tape_catalogue catalogue;
     struct forecast_words *words;
     struct forecast_family *next;
 };

@@ -14,8 +14,8 @@ struct outcome {
 };
 
 struct forecast_loaded {
-    const struct tape_entry *entry;    // of the store; NULL: of a template of a family
-    const struct tape_shelf_entry *of; // the template's, as it was read, and its dimensions
+    const struct tape_entry *entry;        // of the store; NULL: of a template of a family
+    const struct tape_catalogue_entry *of; // the template's, as it was read, and its dimensions
     struct tape_template *template;
     int64_t values[TAPE_DIM_COUNT];
     struct forecast_making how; // what is made of the template's tape
@@ -253,7 +253,7 @@ static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
     return 0;
 }
 
-int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
+int forecast_load_template(struct forecast_cache *cache, const struct tape_catalogue_entry *entry,
                            const int64_t values[TAPE_DIM_COUNT], const struct forecast_making *how,
                            bool is_expandable, struct forecast_loaded **ret_loaded,
                            struct fail *why) {
@@ -269,7 +269,7 @@ int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf
     if (known.text)
         l->template = known.text->template;
     else
-        rc = tape_shelf_load(tapes_of(cache), cache->templates, entry, &l->template, why);
+        rc = tape_catalogue_load(tapes_of(cache), cache->templates, entry, &l->template, why);
     if (rc == 0 && known.tape)
         share(l, known.tape);
     else if (rc == 0)

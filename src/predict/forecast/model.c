@@ -104,7 +104,7 @@ int forecast_open_family(struct forecast_cache *cache, struct str name,
     if ((*ret = f)) return 0;
     *ret = f = arena_new(cache->arena, struct forecast_family, 1);
     *f = (struct forecast_family){.name = name, .next = cache->families};
-    int rc = tape_shelf_open(cache->arena, cache->templates, name, &f->shelf, why);
+    int rc = tape_catalogue_open(cache->arena, cache->templates, name, &f->catalogue, why);
     if (rc == 0) cache->families = f;
     return rc;
 }
@@ -124,6 +124,6 @@ int forecast_shape(struct forecast_cache *cache, struct str model, const struct 
     if (!s || !shape_is_plain(cache->shapes, s)) return 0;
     struct forecast_family *family;
     rc = forecast_open_family(cache, shape_template(cache->shapes, s), &family, why);
-    if (rc == 0 && family->shelf.count > 0) *ret_shape = s;
+    if (rc == 0 && family->catalogue.count > 0) *ret_shape = s;
     return rc;
 }

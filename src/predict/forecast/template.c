@@ -32,7 +32,7 @@ struct forecast_words {
     struct str of[PROPERTIES];
 };
 
-struct wish {
+struct request {
     const struct plan *asked, *plan; // the latter is what a template is sought for
     const struct shape *shape;
     struct forecast_family *family; // whose templates it has
@@ -45,31 +45,31 @@ struct wish {
 
 // How much more than is asked an adapter has, in layers, and dropout as one of them: with each a
 // training keeps more tensors, and never fewer. -1: it lacks something.
-static int adapter_excess(const struct wish *w, struct str has, struct str wanted) {
+static int adapter_excess(const struct request *r, struct str has, struct str wanted) {
     if (str_is(has, "none") || str_is(wanted, "none")) return -1;
     struct str on = str_cut(&has, ':'), asked = str_cut(&wanted, ':');
     bool has_dropout = str_starts(has, STR("dropout"));
     bool wants_dropout = str_starts(wanted, STR("dropout"));
     if (str_ends(has, STR("bf16")) != str_ends(wanted, STR("bf16"))) return -1;
-    if (str_is(on, "all-linear")) on = w->linear;
-    if (str_is(asked, "all-linear")) asked = w->linear;
+    if (str_is(on, "all-linear")) on = r->linear;
+    if (str_is(asked, "all-linear")) asked = r->linear;
     int excess = str_count_names(on) - str_count_names(asked) + has_dropout - wants_dropout;
     while (asked.p)
         if (!str_has_name(on, str_cut(&asked, ','))) return -1;
     return has_dropout || !wants_dropout ? excess : -1;
 }
 
-static int quant_excess(const struct wish *w, struct str has, struct str wanted) {
-    (void)w;
+static int quant_excess(const struct request *r, struct str has, struct str wanted) {
+    (void)r;
     return plan_quant_excess(has, wanted);
 }
 
 // A pass of the reference more, where no second model makes it (of that there are templates
 // without); a cross-entropy beside; all logits, before trl's kernels.
-static int loss_excess(const struct wish *w, struct str has, struct str wanted) {
+static int loss_excess(const struct request *r, struct str has, struct str wanted) {
     struct plan_preference asked, had;
     if (!plan_preference_read(wanted, &asked) || !plan_preference_read(has, &had)) return -1;
-    bool is_pass_more = asked.is_precomputed && !had.is_precomputed && w->plan->adapter.len > 0;
+    bool is_pass_more = asked.is_precomputed && !had.is_precomputed && r->plan->adapter.len > 0;
     bool is_entropy_more = asked.step == PLAN_STEP_SIMPO && had.step == PLAN_STEP_ORPO;
     bool is_older = asked.scores == PLAN_SCORES_NEW && had.scores == PLAN_SCORES_WHOLE;
     if (asked.step != had.step && !is_entropy_more) return -1;
@@ -82,7 +82,7 @@ static const struct {
     const char *name;
     // Of two that differ: how much more than is wanted a template has, so that it is an upper
     // bound; -1: it is none. NULL: only what is wanted serves.
-    int (*excess)(const struct wish *w, struct str has, struct str wanted);
+    int (*excess)(const struct request *r, struct str has, struct str wanted);
 } properties[PROPERTIES] = {
     [SETTING] = {"the setting", NULL},
     [HEADS] = {"attention heads", NULL},
@@ -134,7 +134,7 @@ static struct forecast_words words_of(const struct traits *t) {
     }};
 }
 
-static struct forecast_words words_of_template(const struct tape_shelf_entry *e) {
+static struct forecast_words words_of_template(const struct tape_catalogue_entry *e) {
     const struct tape_header *h = &e->entry.header;
     return words_of(&(struct traits){
         .adapter = h->adapter,
@@ -152,8 +152,8 @@ static struct forecast_words words_of_template(const struct tape_shelf_entry *e)
 }
 
 static const struct forecast_words *template_words(const struct forecast_family *f,
-                                                   const struct tape_shelf_entry *e) {
-    return &f->words[e - f->shelf.entries];
+                                                   const struct tape_catalogue_entry *e) {
+    return &f->words[e - f->catalogue.entries];
 }
 
 // All in fp16 is as large as all in bf16, but in models of two halves, whose layers are cut off at
@@ -199,30 +199,30 @@ static struct forecast_words wanted_words(const struct plan *p, const struct sha
     return words;
 }
 
-static int open_family(struct forecast_cache *cache, struct wish *w, struct fail *why) {
-    struct str name = shape_template(cache->shapes, w->shape);
-    int rc = forecast_open_family(cache, name, &w->family, why);
-    struct forecast_family *f = w->family;
+static int open_family(struct forecast_cache *cache, struct request *r, struct fail *why) {
+    struct str name = shape_template(cache->shapes, r->shape);
+    int rc = forecast_open_family(cache, name, &r->family, why);
+    struct forecast_family *f = r->family;
     if (rc < 0 || f->words) return rc;
-    f->words = arena_new(cache->arena, struct forecast_words, f->shelf.count);
-    for (ptrdiff_t i = 0; i < f->shelf.count; i++)
-        f->words[i] = words_of_template(&f->shelf.entries[i]);
+    f->words = arena_new(cache->arena, struct forecast_words, f->catalogue.count);
+    for (ptrdiff_t i = 0; i < f->catalogue.count; i++)
+        f->words[i] = words_of_template(&f->catalogue.entries[i]);
     return 0;
 }
 
 // 0: as wished.
-static int excess_of(int property, const struct forecast_words *has, const struct wish *w) {
-    struct str wanted = w->words.of[property];
+static int excess_of(int property, const struct forecast_words *has, const struct request *r) {
+    struct str wanted = r->words.of[property];
     if (str_equal(wanted, has->of[property])) return 0;
     if (!properties[property].excess) return -1;
-    return properties[property].excess(w, has->of[property], wanted);
+    return properties[property].excess(r, has->of[property], wanted);
 }
 
 // The number of properties that serve, from the first on; what all of them have too much.
-static int reach(const struct forecast_words *has, const struct wish *w, int *ret_excess) {
+static int reach(const struct forecast_words *has, const struct request *r, int *ret_excess) {
     int i = 0, excess = 0;
     for (*ret_excess = 0; i < PROPERTIES; i++) {
-        excess = excess_of(i, has, w);
+        excess = excess_of(i, has, r);
         if (excess < 0) return i;
         *ret_excess += excess;
     }
@@ -231,22 +231,22 @@ static int reach(const struct forecast_words *has, const struct wish *w, int *re
 
 // One for batch 1 serves it alone, one for more serves it with copies that vanish there; another
 // kernel of the optimizer is told (note).
-static int nearness(const struct tape_shelf_entry *e, const struct wish *w) {
-    return 2 * e->is_single + (e->is_fused == w->plan->fused);
+static int nearness(const struct tape_catalogue_entry *e, const struct request *r) {
+    return 2 * e->is_single + (e->is_fused == r->plan->fused);
 }
 
-static const struct tape_shelf_entry *choose(const struct wish *w, int *ret_farthest) {
-    const struct tape_shelf *shelf = &w->family->shelf;
-    const struct tape_shelf_entry *best = NULL;
+static const struct tape_catalogue_entry *choose(const struct request *r, int *ret_farthest) {
+    const struct tape_catalogue *catalogue = &r->family->catalogue;
+    const struct tape_catalogue_entry *best = NULL;
     int excess, least = 0;
     *ret_farthest = 0;
-    for (ptrdiff_t i = 0; i < shelf->count; i++) {
-        const struct tape_shelf_entry *e = &shelf->entries[i];
-        if (e->is_single && !w->is_single) continue;
-        int far = reach(template_words(w->family, e), w, &excess);
+    for (ptrdiff_t i = 0; i < catalogue->count; i++) {
+        const struct tape_catalogue_entry *e = &catalogue->entries[i];
+        if (e->is_single && !r->is_single) continue;
+        int far = reach(template_words(r->family, e), r, &excess);
         if (far > *ret_farthest) *ret_farthest = far;
         if (far < PROPERTIES || (best && excess > least)) continue;
-        if (best && excess == least && nearness(e, w) <= nearness(best, w)) continue;
+        if (best && excess == least && nearness(e, r) <= nearness(best, r)) continue;
         best = e;
         least = excess;
     }
@@ -254,13 +254,13 @@ static const struct tape_shelf_entry *choose(const struct wish *w, int *ret_fart
 }
 
 // "bf16, amp-bf16": what templates have that are as wished up to this property.
-static struct str others(struct arena *a, const struct wish *w, int property) {
-    const struct forecast_family *f = w->family;
+static struct str others(struct arena *a, const struct request *r, int property) {
+    const struct forecast_family *f = r->family;
     struct str_list list = {0};
     int excess;
-    for (ptrdiff_t i = 0; i < f->shelf.count; i++) {
+    for (ptrdiff_t i = 0; i < f->catalogue.count; i++) {
         const struct forecast_words *has = &f->words[i];
-        if (reach(has, w, &excess) >= property)
+        if (reach(has, r, &excess) >= property)
             str_list_add_new(a, &list, forecast_split_words(has->of[property]));
     }
     return str_list_text(a, &list);
@@ -274,14 +274,14 @@ static bool has_target(struct str targets, struct str layers) {
 }
 
 // The ways to train it that templates of its shape have under a sharding.
-static struct str ways_of(struct arena *a, const struct wish *w) {
-    const struct forecast_family *f = w->family;
+static struct str ways_of(struct arena *a, const struct request *r) {
+    const struct forecast_family *f = r->family;
     struct str_list ways = {0};
     int excess;
-    for (ptrdiff_t i = 0; i < f->shelf.count; i++) {
-        const struct tape_header *h = &f->shelf.entries[i].entry.header;
-        if (str_equal(shard_text(h->shard), shard_text(w->plan->shard)) &&
-            reach(&f->words[i], w, &excess) >= ADAPTER)
+    for (ptrdiff_t i = 0; i < f->catalogue.count; i++) {
+        const struct tape_header *h = &f->catalogue.entries[i].entry.header;
+        if (str_equal(shard_text(h->shard), shard_text(r->plan->shard)) &&
+            reach(&f->words[i], r, &excess) >= ADAPTER)
             str_list_add_new(a, &ways, str_of(plan_training_name(h->adapter, h->quant)));
     }
     return str_list_text(a, &ways);
@@ -296,8 +296,8 @@ int forecast_shard_hint(struct forecast *f, const struct plan *p, struct str way
         return fail_hint(why, "%.*s of it is modelled for %.*s", STR_ARG(shard), STR_ARG(ways));
     int code = forecast_open_family(f->cache, (struct str){0}, &all, why);
     if (code < 0) return code;
-    for (ptrdiff_t i = 0; i < all->shelf.count; i++) {
-        const struct tape_shelf_entry *e = &all->shelf.entries[i];
+    for (ptrdiff_t i = 0; i < all->catalogue.count; i++) {
+        const struct tape_catalogue_entry *e = &all->catalogue.entries[i];
         if (str_equal(shard_text(e->entry.header.shard), shard))
             str_list_add_new(f->arena, &families, e->family);
     }
@@ -306,96 +306,98 @@ int forecast_shard_hint(struct forecast *f, const struct plan *p, struct str way
                               : fail_hint(why, "no template has %.*s", STR_ARG(shard));
 }
 
-static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
+static int not_covered(struct forecast *f, const struct request *r, int property,
+                       struct fail *why) {
     if (!why) return FAIL_INPUT; // of a way that might help nobody asks why it does not
     struct arena *a = f->arena;
-    struct str targets = plan_adapter_targets(w->plan->adapter);
-    if (!has_target(targets, w->linear)) {
+    struct str targets = plan_adapter_targets(r->plan->adapter);
+    if (!has_target(targets, r->linear)) {
         fail_set(why, FAIL_INPUT, "%.*s: LoRA on %.*s: a %.*s has no such layer",
-                 STR_ARG(w->plan->model), STR_ARG(targets), STR_ARG(w->shape->type));
-        return fail_hint(why, "its linear layers: %.*s", STR_ARG(w->linear));
+                 STR_ARG(r->plan->model), STR_ARG(targets), STR_ARG(r->shape->type));
+        return fail_hint(why, "its linear layers: %.*s", STR_ARG(r->linear));
     }
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (available: %.*s)",
-             STR_ARG(w->plan->model), STR_ARG(w->shape->type), properties[property].name,
-             STR_ARG(forecast_split_words(w->words.of[property])), STR_ARG(others(a, w, property)));
+             STR_ARG(r->plan->model), STR_ARG(r->shape->type), properties[property].name,
+             STR_ARG(forecast_split_words(r->words.of[property])), STR_ARG(others(a, r, property)));
     // The recorder has no four bits over FSDP2 either.
-    bool is_recorded = plan_fsdp_offloads(w->plan->shard) &&
-                       (plan_fsdp(w->plan->shard) == 1 || w->plan->quant.len == 0);
-    if (w->plan->shard.len > 0 && !is_recorded)
-        return forecast_shard_hint(f, w->plan, ways_of(a, w), why);
+    bool is_recorded = plan_fsdp_offloads(r->plan->shard) &&
+                       (plan_fsdp(r->plan->shard) == 1 || r->plan->quant.len == 0);
+    if (r->plan->shard.len > 0 && !is_recorded)
+        return forecast_shard_hint(f, r->plan, ways_of(a, r), why);
     return fail_hint(why, "record it: %.*s",
-                     STR_ARG(forecast_record_command(a, w->asked, &f->model)));
+                     STR_ARG(forecast_record_command(a, r->asked, &f->model)));
 }
 
 // A product with one row is another operation: templates are of two and more.
 enum { RANK_LEAST = 2 };
 
-static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *e,
+static void set_dimensions(const struct request *r, const struct tape_catalogue_entry *e,
                            int64_t values[TAPE_DIM_COUNT]) {
-    const struct shape *s = w->shape;
-    forecast_set_tokens(w->asked, s, values);
+    const struct shape *s = r->shape;
+    forecast_set_tokens(r->asked, s, values);
     values[TAPE_DIM_HIDDEN] = s->hidden;
     values[TAPE_DIM_FFN] = s->intermediate;
     values[TAPE_DIM_VOCABULARY] = s->vocabulary;
     values[TAPE_DIM_HEAD_SIZE] = s->head_dim;
     values[TAPE_DIM_KV_HEADS] = shape_kv_heads(s);
     if (e->is_grouped) values[TAPE_DIM_GROUP] = s->heads / s->kv_heads;
-    values[TAPE_DIM_POSITIONS] = w->positions;
+    values[TAPE_DIM_POSITIONS] = r->positions;
     values[TAPE_DIM_EXPERTS] = s->experts;
     values[TAPE_DIM_ACTIVE_EXPERTS] = s->active;
     values[TAPE_DIM_EXPERT_FFN] = s->expert_intermediate;
-    const int64_t rank = plan_adapter_rank(w->plan->adapter);
+    const int64_t rank = plan_adapter_rank(r->plan->adapter);
     values[TAPE_DIM_ADAPTER_RANK] = rank == 1 ? RANK_LEAST : rank;
-    values[TAPE_DIM_LAYERS] = s->layers / w->cycle;
-    if (w->plan->shard.len > 0 && !is_zero(w->plan))
-        values[TAPE_DIM_RANKS] = plan_shard_ranks(w->plan);
+    values[TAPE_DIM_LAYERS] = s->layers / r->cycle;
+    if (r->plan->shard.len > 0 && !is_zero(r->plan))
+        values[TAPE_DIM_RANKS] = plan_shard_ranks(r->plan);
 }
 
 // What an answer says of the tape that it is from: the training's, where the template's header has
 // the family's.
-static void set_entry(struct forecast *f, const struct wish *w, const struct tape_shelf_entry *e,
-                      struct forecast_tape *t) {
+static void set_entry(struct forecast *f, const struct request *r,
+                      const struct tape_catalogue_entry *e, struct forecast_tape *t) {
     struct tape_entry *made = arena_new(f->arena, struct tape_entry, 1);
     *made = e->entry;
     made->header = t->tape->header;
     made->header.model = f->model.name;
-    made->header.parameters = w->shape->parameters;
-    made->header.adapter = w->plan->adapter;
-    made->header.quant = w->plan->quant;
-    made->header.loss = w->plan->loss;
-    made->header.shard = w->plan->shard;
+    made->header.parameters = r->shape->parameters;
+    made->header.adapter = r->plan->adapter;
+    made->header.quant = r->plan->quant;
+    made->header.loss = r->plan->loss;
+    made->header.shard = r->plan->shard;
     t->entry = made;
     t->template = e->name;
 }
 
-static void note_bounds(struct forecast *f, const struct wish *w, const struct tape_shelf_entry *e,
-                        struct forecast_tape *t) {
-    const struct forecast_words *has = template_words(w->family, e);
+static void note_bounds(struct forecast *f, const struct request *r,
+                        const struct tape_catalogue_entry *e, struct forecast_tape *t) {
+    const struct forecast_words *has = template_words(r->family, e);
     for (int i = 0; i < PROPERTIES; i++) {
-        if (excess_of(i, has, w) == 0) continue;
+        if (excess_of(i, has, r) == 0) continue;
         t->is_upper_bound = true;
         str_list_format(f->arena, &t->notes,
                         "no template has %s %.*s: counted as %.*s, which allocates no less",
-                        properties[i].name, STR_ARG(w->words.of[i]), STR_ARG(has->of[i]));
+                        properties[i].name, STR_ARG(r->words.of[i]), STR_ARG(has->of[i]));
     }
 }
 
-static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t, bool is_fused) {
+static void note(struct forecast *f, const struct request *r, struct forecast_tape *t,
+                 bool is_fused) {
     struct arena *a = f->arena;
-    const struct plan *p = w->plan;
+    const struct plan *p = r->plan;
     const struct tape_header *h = &t->entry->header;
     if (plan_adapter_rank(p->adapter) == 1)
         str_list_add(a, &t->notes, STR("LoRA of rank 1 is counted as of rank 2, which needs more"));
     str_list_format(a, &t->notes, "predicted by the template %.*s (%.*s, torch %.*s)",
                     STR_ARG(t->template), STR_ARG(h->library), STR_ARG(h->torch));
     if (is_zero(p))
-        forecast_note_zero(f, p, w->shape, t);
+        forecast_note_zero(f, p, r->shape, t);
     else if (plan_is_titan(p->shard))
         forecast_note_titan(f, p, t);
     else if (plan_is_tune(p->shard))
         forecast_note_tune(f, p, t);
     else if (p->shard.len > 0)
-        forecast_note_fsdp(f, p, w->shape, t);
+        forecast_note_fsdp(f, p, r->shape, t);
     else if (p->adapter.len > 0)
         forecast_note_adapter(f, p, t);
     else if (str_is(h->weights, "fp32") && (!p->lacks_flash || str_is(h->precision, "fp32")))
@@ -407,7 +409,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                                                 "or amp-bf16) a training needs less")
                          : STR("weights are counted in fp32 under autocast: loaded in bf16 "
                                "(--precision bf16) a training needs less"));
-    if (is_fp16_alone(p, w->shape) && !is_zero(p))
+    if (is_fp16_alone(p, r->shape) && !is_zero(p))
         str_list_add(a, &t->notes,
                      STR("all in fp16 is counted by a template in bf16, whose every tensor is as "
                          "large; without autocast small gradients vanish in fp16"));
@@ -436,59 +438,59 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                         "and are added, so every figure is an upper bound",
                         STR_ARG(unit_bytes(a, gradients)));
     }
-    forecast_note_shape(f, p, w->shape, t);
+    forecast_note_shape(f, p, r->shape, t);
 }
 
 int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,
                            struct forecast_tape *ret_tape, struct fail *why) {
     const struct shape_table *shapes = f->cache->shapes;
     const struct plan trained = forecast_trained(p);
-    struct wish w = {.asked = p,
-                     .plan = &trained,
-                     .shape = f->shape,
-                     .linear = shape_linear(shapes, f->shape),
-                     .words = wanted_words(&trained, f->shape, shape_setting(shapes, f->shape)),
-                     .positions = shape_table_rows(shapes, f->shape),
-                     .cycle = shape_cycle(shapes, f->shape),
-                     .is_single = is_single};
+    struct request r = {.asked = p,
+                        .plan = &trained,
+                        .shape = f->shape,
+                        .linear = shape_linear(shapes, f->shape),
+                        .words = wanted_words(&trained, f->shape, shape_setting(shapes, f->shape)),
+                        .positions = shape_table_rows(shapes, f->shape),
+                        .cycle = shape_cycle(shapes, f->shape),
+                        .is_single = is_single};
     int64_t values[TAPE_DIM_COUNT] = {0};
     struct forecast_tape t = {0};
     int farthest, rc;
-    const int64_t longest = w.positions > 0 ? shape_longest(f->shape) : INT64_MAX;
+    const int64_t longest = r.positions > 0 ? shape_longest(f->shape) : INT64_MAX;
     if (p->sequence_length > longest)
         return fail_set(why, FAIL_INPUT,
                         "%.*s: %lld tokens, but it has only %lld learned positions",
                         STR_ARG(p->model), (long long)p->sequence_length, (long long)longest);
-    rc = open_family(f->cache, &w, why);
+    rc = open_family(f->cache, &r, why);
     if (rc < 0) return rc;
-    const struct tape_shelf_entry *e = choose(&w, &farthest);
+    const struct tape_catalogue_entry *e = choose(&r, &farthest);
     if (!e && plan_is_wide(&trained)) { // the other bytes are added then
-        w.words.of[FROZEN] = words_of(&(struct traits){0}).of[FROZEN];
-        e = choose(&w, &farthest);
+        r.words.of[FROZEN] = words_of(&(struct traits){0}).of[FROZEN];
+        e = choose(&r, &farthest);
     }
-    if (!e) return not_covered(f, &w, farthest, why);
+    if (!e) return not_covered(f, &r, farthest, why);
     int64_t lengths[2];
     rc = forecast_completion(p, &lengths[0], &lengths[1], why);
     if (rc < 0) return rc;
-    set_dimensions(&w, e, values);
-    rc = forecast_split(p, w.shape, values, why);
+    set_dimensions(&r, e, values);
+    rc = forecast_split(p, r.shape, values, why);
     if (rc < 0) return rc;
-    struct forecast_making how = {.scores = forecast_scores(p, w.shape),
-                                  .zero = forecast_zero_of(p, w.shape),
+    struct forecast_making how = {.scores = forecast_scores(p, r.shape),
+                                  .zero = forecast_zero_of(p, r.shape),
                                   .optimizer = forecast_optimizer_for(&trained, e->is_fused),
-                                  .generation = forecast_generation(p, w.shape)};
-    if (how.scores.tokens > 0) how.generation.scored = w.shape->heads;
+                                  .generation = forecast_generation(p, r.shape)};
+    if (how.scores.tokens > 0) how.generation.scored = r.shape->heads;
     how.accumulates = p->accumulation > 1 && plan_fsdp(p->shard) == 0;
     rc = forecast_load_template(f->cache, e, values, &how, p->expandable, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));
     t.tape = forecast_loaded_tape(t.loaded);
     t.sim = forecast_loaded_sim(t.loaded);
-    set_entry(f, &w, e, &t);
-    note_bounds(f, &w, e, &t); // first: a gate says it
+    set_entry(f, &r, e, &t);
+    note_bounds(f, &r, e, &t); // first: a gate says it
     if (p->generates)
         forecast_note_generator(f, p, f->shape, &t);
     else
-        note(f, &w, &t,
+        note(f, &r, &t,
              how.optimizer ? !str_is(str_of(how.optimizer), TAPE_FOREACH_ADAMW) : e->is_fused);
     *ret_tape = t;
     return 0;

@@ -18,7 +18,7 @@ struct tape_generation {
                                 // the values of a cache take the keys'
     bool is_autocast;           // logits are made fp32, as accelerate does
     int64_t scored;             // heads whose scores a pass over the prompts holds; 0: none does
-    int64_t whole;              // elements of the largest weight that is made anew; 0: none is
+    int64_t whole;              // elements of the largest dequantized weight; 0: none is
     bool has_reference;         // a second model, which gives scores
     bool has_reference_scores;  // from such, or without the adapter
     bool is_elsewhere;          // another program generates

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an optimizer does with a weight is a list of blocks that it takes and gives back. Gradient
-// clipping comes before the first state and stays as it is; the rest of an update is made anew.
+// clipping comes before the first state and stays as it is; the rest of an update is made again.
 // tests/unit/tape_optimizer.c holds it against recordings.
 #include "predict/tape/optimizer.h"
 

@@ -163,7 +163,7 @@ void config_reader_split(struct reader *r) {
 }
 
 // Megatron-LM's arguments.py, which NeMo and ms-swift pass on: "selective", which
-// --recompute-activations is short for, makes only the scores of attention anew.
+// --recompute-activations is short for, recomputes only the attention scores.
 void config_reader_selective(struct reader *r) {
     static const char *const dialects[] = {"megatron", "swift_megatron", "nemo", NULL};
     static const char *const switches[] = {"recompute_activations", "recompute-activations", NULL};
@@ -173,7 +173,7 @@ void config_reader_selective(struct reader *r) {
     if (!is_short && !str_equal_nocase(v->text, STR("selective"))) return;
     v->boolean = false;
     config_reader_warn(r,
-                       "line %d: %.*s = %.*s: only the scores of attention are made anew, which "
+                       "line %d: %.*s = %.*s: only the attention scores are recomputed, which "
                        "flash and fused attention do not keep: counted as no checkpointing",
                        v->line, STR_ARG(v->path), STR_ARG(v->text));
 }

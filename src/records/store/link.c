@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asking a PostgreSQL server without ever waiting for long: libpq's calls that do not block
 // (https://www.postgresql.org/docs/15/libpq-async.html), with a deadline. A server that closes a
-// line which was idle, or is started anew, is asked once more on a new one: every statement here
+// line which was idle, or is restarted, is asked once more on a new one: every statement here
 // can be said twice.
 #include "records/store/link_int.h"
 

@@ -8,7 +8,7 @@
 enum { SCRIPT_MAX_BYTES = 1 << 20 };
 
 // Ultralytics: with resume=PATH its Model.train drops the path of any model but a checkpoint and
-// begins anew (8.3.63, engine/model.py).
+// starts over (8.3.63, engine/model.py).
 static const struct {
     const char *text;    // in the command or in the script
     const char *trainer; // its name

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/tape/shelf.h"
+#include "predict/tape/catalogue.h"
 
 #include "predict/tape/tape_int.h"
 
 static const char own_folder[] = "data/templates";
 
 // What only templates have.
-static void fill_entry(const struct tsv *t, struct tape_shelf_entry *e) {
+static void fill_entry(const struct tsv *t, struct tape_catalogue_entry *e) {
     struct str model = e->entry.header.model;
     e->name = tsv_cell(t, "name");
     e->family = str_starts(model, STR("hf:")) ? str_slice(model, 3, model.len) : model;
@@ -16,11 +16,11 @@ static void fill_entry(const struct tsv *t, struct tape_shelf_entry *e) {
     e->is_fused = str_is(tsv_cell(t, "fused"), "true");
 }
 
-int tape_shelf_open(struct arena *a, const char *folder, struct str family, struct tape_shelf *ret,
-                    struct fail *why) {
+int tape_catalogue_open(struct arena *a, const char *folder, struct str family,
+                        struct tape_catalogue *ret, struct fail *why) {
     struct tape_index index;
-    struct tape_shelf_entry e;
-    *ret = (struct tape_shelf){0};
+    struct tape_catalogue_entry e;
+    *ret = (struct tape_catalogue){0};
     int rc = tape_index_open(a, str_of(folder), own_folder, &index, why);
     while (rc >= 0 && (rc = tape_index_next(&index, family, &e.entry, why)) == 1) {
         fill_entry(&index.table, &e);
@@ -30,9 +30,9 @@ int tape_shelf_open(struct arena *a, const char *folder, struct str family, stru
     return rc;
 }
 
-// Of ours every one is run through by tests/unit/tape_shelf.c.
-int tape_shelf_load(struct arena *a, const char *folder, const struct tape_shelf_entry *e,
-                    struct tape_template **ret, struct fail *why) {
+// Of ours every one is run through by tests/unit/tape_catalogue.c.
+int tape_catalogue_load(struct arena *a, const char *folder, const struct tape_catalogue_entry *e,
+                        struct tape_template **ret, struct fail *why) {
     struct str bytes, text;
     int code = tape_store_text(a, str_of(folder), own_folder, e->entry.file, &bytes, why);
     if (code == 0) {

@@ -7,7 +7,7 @@
 #include "predict/tape/template.h"
 
 // A row of data/templates/index.tsv.
-struct tape_shelf_entry {
+struct tape_catalogue_entry {
     struct tape_entry entry; // file, place and header; the header's adapter has R as its rank
     struct str name;         // "llama-qlora-checkpointing"
     struct str family;       // the model_type of a config.json: "llama"
@@ -16,15 +16,15 @@ struct tape_shelf_entry {
     bool is_single;          // for batch 1, where some copies vanish
     bool is_fused;           // the optimizer
 };
-struct tape_shelf {
-    struct tape_shelf_entry *entries;
+struct tape_catalogue {
+    struct tape_catalogue_entry *entries;
     ptrdiff_t count, capacity;
 };
 
 // Those of one family, or of all where it is empty: the table has thousands of rows. The folder
 // NULL stands for the program's own; a program built without data/templates has none.
-int tape_shelf_open(struct arena *a, const char *folder, struct str family, struct tape_shelf *ret,
-                    struct fail *why);
-// An entry of a shelf of that folder.
-int tape_shelf_load(struct arena *a, const char *folder, const struct tape_shelf_entry *e,
-                    struct tape_template **ret, struct fail *why);
+int tape_catalogue_open(struct arena *a, const char *folder, struct str family,
+                        struct tape_catalogue *ret, struct fail *why);
+// An entry of that folder's catalogue.
+int tape_catalogue_load(struct arena *a, const char *folder, const struct tape_catalogue_entry *e,
+                        struct tape_template **ret, struct fail *why);
