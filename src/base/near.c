@@ -47,7 +47,7 @@ int near_distance(struct str typed, struct str name) {
 
 void near_offer(struct near *n, struct str name) {
     int distance = near_distance(n->typed, name);
-    int limit = n->typed.len < 5 ? 2 : (int)(n->typed.len / 2 < 8 ? n->typed.len / 2 : 8);
+    int limit = n->typed.len < 4 ? 1 : (int)(n->typed.len / 2 < 8 ? n->typed.len / 2 : 8);
     if (distance > limit) return;
     for (int i = 0; i < n->count; i++) {
         if (str_equal(n->names[i], name)) return;

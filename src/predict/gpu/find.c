@@ -283,6 +283,9 @@ static int not_found(struct arena *a, const struct gpu_catalogue *c, struct str 
             why, "a memory size names no GPU: --gpu-memory %dGiB answers for any that has it",
             name->gb);
     }
+    int64_t number;
+    if (str_to_digits(typed, 10, &number) && number < 100)
+        return fail_hint(why, "--gpu takes a name (rtx3090), --gpu-ids a number of this machine's");
     struct near near = {.typed = str_of(name->core)};
     struct name without_memory = *name;
     without_memory.gb = 0;

@@ -378,6 +378,8 @@ static int check_json(const struct config *c, struct fail *why) {
     }
     fail_set(why, FAIL_INPUT, "%.*s:%d:%d: not JSON: %s", STR_ARG(c->name), error.line,
              error.column, error.text);
+    if (str_starts(c->text, STR("\xef\xbb\xbf")))
+        return fail_hint(why, "it begins with a byte order mark: save it as UTF-8 without one");
     return fail_hint(why, "JSON allows no comments and no comma before a closing bracket");
 }
 
