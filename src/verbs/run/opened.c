@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a training opens the checkpoint that it was told to resume from. Whatever library reads
 // it, the kernel tells of files that are opened (inotify(7)). A training that has made a step and
-// opened none, but to write it, started over: it does not know its resume option, or looks elsewhere.
-// Where that cannot be told (too many files, no more watches), nothing is said.
+// opened none, but to write it, started over: it does not know its resume option, or looks
+// elsewhere. Where that cannot be told (too many files, no more watches), nothing is said.
 #include "verbs/run/run.h"
 
 #include "base/os.h"

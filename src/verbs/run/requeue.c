@@ -74,11 +74,11 @@ static void look_at_handlers(struct run_watch *w, const struct steps *s) {
         is_any = true;
     }
     if (is_any) w->handlers |= all; // Python drops them as it ends
-    w->has_handlers |= is_any;
+    w->has_read_handlers |= is_any;
 }
 
 static bool handles(const struct run_watch *w, int signal) {
-    return !w->has_handlers || (w->handlers >> (signal - 1) & 1);
+    return !w->has_read_handlers || (w->handlers >> (signal - 1) & 1);
 }
 
 void run_requeue_look(struct run_watch *w, const struct steps *s, bool is_saved) {
@@ -96,7 +96,7 @@ void run_requeue_look(struct run_watch *w, const struct steps *s, bool is_saved)
     }
     if (!ends_soon || w->is_ending) return;
     w->is_ending = true;
-    if (w->has_handlers && handles(w, SIGUSR1)) {
+    if (w->has_read_handlers && handles(w, SIGUSR1)) {
         run_say("SIGUSR1: the job ends soon; passed on to the training, so that it can save");
         run_signals[SIGUSR1]++;
     } else {

@@ -156,7 +156,7 @@ struct run_watch {
     enum run_resumes resumes;
     uint64_t handlers; // bits of the signals that the training handles
     int64_t next_handlers_ns;
-    bool has_handlers;
+    bool has_read_handlers;
     bool is_ending; // it was heard that the machine is wanted back
 };
 int run_attempt(struct run *r, const struct recover_decision *d, struct fail *why);
