@@ -134,7 +134,7 @@ class Compared(unittest.TestCase):
         variant = families.Variant(family, kind, checkpointing, value["G"] > 1, tied, one)
         if variant.one and (kind in families.ANY_BATCH or (family, kind) in families.ANY_BATCH_OF):
             return  # a template for more serves it, too
-        if value["B"] == 1 and kind.startswith(("orpo", "kto", "grpo")):
+        if value["B"] == 1 and kind.startswith(("orpo", "kto", "grpo")) and "llamafactory" not in kind:
             return  # it has copies that vanish there
         if variant.is_split:  # of one GPU of four, or of as many as there are heads of keys and values
             among = value["K"] if kind in families.SINGLE_KINDS else 4

@@ -189,7 +189,8 @@ PAIRS = {"%s-%s" % (word, kind): (dict(KINDS[kind][0], loss=loss), KINDS[kind][1
                                    ("dpo:llamafactory", "dpo-llamafactory", "full full-amp lora qlora"),
                                    ("dpo@1.15", "dpo-tiled", "full full-amp lora qlora"),
                                    ("dpo:precomputed@1.15", "dpo-precomputed-tiled", "full full-amp"),
-                                   ("orpo", "orpo", "full lora qlora"), ("kto", "kto", "lora qlora"),
+                                   ("orpo", "orpo", "full lora qlora"),
+                                   ("orpo:llamafactory", "orpo-llamafactory", "full full-amp lora qlora"), ("kto", "kto", "lora qlora"),
                                    ("reward", "reward", "full lora qlora"))
          for kind in kinds.split()}
 KINDS.update(PAIRS)
@@ -295,7 +296,7 @@ SOME.update(dict.fromkeys(WIDE, _GROUPED | {("llama", False, False), *((family, 
 SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFFLOAD} | {("llama", False, False)}))
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in (*LIGER, *CUT)})
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}
-SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if "dpo" in kind else set()) for kind in PAIRS})
+SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if kind.startswith(("dpo", "orpo")) else set()) for kind in PAIRS})
 SOME.update(dict.fromkeys(COMPLETIONS, _OF_PAIRS))
 # What a Trainer makes where nobody says a precision, of the models that are small enough.
 SOME["full-fp32"] = _OF_PAIRS | {("llama", False, False), ("gpt2", False, True), ("gpt_neox", False, False)}
